@@ -1,0 +1,24 @@
+//! Diffs to bytes: JSON made once, ropes, deflate, zstd, splice.
+//!
+//! A payload is a [`Rope`]: JSON text of its own between contract codes that all payloads of the
+//! process share by code hash. Nothing here parses JSON, sees a host or a store.
+
+mod code;
+mod crc;
+mod encoding;
+mod geth;
+mod hex;
+mod rope;
+mod rope_builder;
+mod trace_list;
+mod views;
+
+pub use code::{CodeSegment, CodeSource, CodeTable, KnownCodes, MissingCode};
+pub use encoding::{Encoding, MIN_COMPRESS_BYTES, NotAcceptable, negotiate};
+pub use geth::{write_geth_diff, write_geth_pair, write_geth_state};
+pub use rope::Rope;
+pub use rope_builder::RopeBuilder;
+pub use trace_list::TraceList;
+pub use views::{
+    CodeView, write_block_diff, write_block_summary, write_sides, write_transaction_diff,
+};
