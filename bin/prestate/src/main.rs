@@ -1,0 +1,2 @@
+//! prestate
+fn main() {}

@@ -1,0 +1,1 @@
+//! The consumer's side: resync with any node.

@@ -1,0 +1,31 @@
+//! From committed blocks to exact diffs.
+//!
+//! Two sources, one model: [`block_diff`] reads what a block changed from its committed bundle,
+//! without executing anything; [`replay`] runs the block once on its parent's state and takes what
+//! each transaction changed from the EVM's own journal, without an inspector. [`check_invariant`]
+//! holds them against each other. [`replay_lookups`] follows Geth's look-ups opcode by opcode, for
+//! the plain prestate mode and for Geth's artefacts.
+//!
+//! Nothing here sees a clock, a socket or JSON.
+
+mod bundle;
+mod changes;
+mod driver;
+mod error;
+mod exact;
+mod invariant;
+mod lookups;
+mod receipts;
+mod replay;
+
+pub use bundle::block_diff;
+pub use changes::state_diff;
+pub use driver::{
+    BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep, evm_env,
+};
+pub use error::{InvariantError, ReplayError};
+pub use exact::{PlainOptions, TxLookups};
+pub use invariant::check_invariant;
+pub use lookups::LookupInspector;
+pub use receipts::{Receipt, receipts_root};
+pub use replay::{Replayed, replay, replay_lookups};

@@ -1,0 +1,1 @@
+//! Hosts that run in this process: block files and the dev chain.

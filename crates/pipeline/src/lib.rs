@@ -1,0 +1,1 @@
+//! The one loop: notification, diff, bytes, store, publish, acknowledge.

@@ -1,0 +1,1 @@
+//! Kept results: memory cache and crash-safe archive.

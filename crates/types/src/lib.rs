@@ -1,0 +1,21 @@
+//! The vocabulary of the product: blocks by reference, what a block or transaction changed, and
+//! how two changes combine.
+//!
+//! Nothing here does I/O, knows the EVM or JSON: every other crate leans on these types.
+
+mod account;
+mod block;
+mod codes;
+mod compare;
+mod diff;
+mod filter;
+mod geth;
+mod merge;
+
+pub use account::{AccountDelta, AccountInfo, KECCAK_EMPTY, SlotDelta};
+pub use block::{BlockRef, BlockSummary};
+pub use codes::{CodeHashMap, Codes};
+pub use compare::Mismatch;
+pub use diff::{BlockDiff, BlockFacts, StateDiff, TxDiff, ZeroReads};
+pub use filter::{DiffFilter, FilterError, MAX_FILTER_ADDRESSES, MAX_FILTER_SLOTS};
+pub use geth::{GethAccount, GethDiff, GethOptions, GethState};

@@ -1,0 +1,4 @@
+//! Shared pieces of the test suites.
+
+pub mod generate;
+pub mod geth;
