@@ -1,1 +1,18 @@
-//! Hosts that run in this process: block files and the dev chain.
+//! Hosts that run in this process, without a node: block files ([`ReplayHost`]) and an in-memory
+//! chain that executes blocks from genesis on ([`MemoryChain`]).
+
+mod block_file;
+mod chain;
+mod genesis;
+mod import;
+mod load;
+mod map_state;
+mod replay;
+
+pub use block_file::{BlockFile, BlockFileError};
+pub use chain::{ChainState, MemoryChain};
+pub use genesis::{genesis_block, state_root};
+pub use import::{ImportError, decode_blocks};
+pub use load::{LoadError, block_paths, load_path};
+pub use map_state::MapState;
+pub use replay::{ReplayHost, ReplayHostError};

@@ -2,7 +2,7 @@ use crate::StateError;
 use alloy_primitives::{Address, B256};
 use prestate_types::AccountInfo;
 use revm::bytecode::Bytecode;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The state after one block, read only.
 ///
@@ -29,24 +29,37 @@ pub trait StateReader: fmt::Debug + Send {
     fn block_hash(&self, number: u64) -> Result<B256, StateError>;
 }
 
-impl<R: StateReader + ?Sized> StateReader for Box<R> {
-    fn account(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        (**self).account(address)
-    }
+macro_rules! through_pointer {
+    ($($pointer:ty, $bound:ident;)*) => {$(
+        impl<R: StateReader + $bound + ?Sized> StateReader for $pointer {
+            fn account(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+                (**self).account(address)
+            }
 
-    fn storage(&self, address: Address, slot: B256) -> Result<B256, StateError> {
-        (**self).storage(address, slot)
-    }
+            fn storage(&self, address: Address, slot: B256) -> Result<B256, StateError> {
+                (**self).storage(address, slot)
+            }
 
-    fn storage_many(&self, address: Address, slots: &[B256]) -> Result<Vec<B256>, StateError> {
-        (**self).storage_many(address, slots)
-    }
+            fn storage_many(
+                &self,
+                address: Address,
+                slots: &[B256],
+            ) -> Result<Vec<B256>, StateError> {
+                (**self).storage_many(address, slots)
+            }
 
-    fn code(&self, hash: B256) -> Result<Bytecode, StateError> {
-        (**self).code(hash)
-    }
+            fn code(&self, hash: B256) -> Result<Bytecode, StateError> {
+                (**self).code(hash)
+            }
 
-    fn block_hash(&self, number: u64) -> Result<B256, StateError> {
-        (**self).block_hash(number)
-    }
+            fn block_hash(&self, number: u64) -> Result<B256, StateError> {
+                (**self).block_hash(number)
+            }
+        }
+    )*};
+}
+
+through_pointer! {
+    Box<R>, Send;
+    Arc<R>, Sync;
 }
