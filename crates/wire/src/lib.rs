@@ -4,16 +4,22 @@
 //! process share by code hash. Nothing here parses JSON, sees a host or a store.
 
 mod code;
+mod bits;
 mod crc;
+mod deflate;
+mod deflate_runs;
+mod deflate_walk;
 mod encoding;
 mod geth;
 mod hex;
+mod huffman;
 mod rope;
 mod rope_builder;
 mod trace_list;
 mod views;
 
 pub use code::{CodeSegment, CodeSource, CodeTable, KnownCodes, MissingCode};
+pub use deflate::gzip_once;
 pub use encoding::{Encoding, MIN_COMPRESS_BYTES, NotAcceptable, negotiate};
 pub use geth::{write_geth_diff, write_geth_pair, write_geth_state};
 pub use rope::Rope;

@@ -1,6 +1,7 @@
 use crate::{
     CodeSegment, RopeBuilder,
     crc::{self, Crc},
+    deflate_runs::{Run, deflate_runs},
 };
 use bytes::Bytes;
 use std::{
@@ -29,6 +30,17 @@ pub(crate) struct Leaf {
     pub(crate) cuts: Box<[Cut]>,
     len: u64,
     crc: OnceLock<Crc>,
+    deflated: OnceLock<Deflated>,
+}
+
+/// A leaf's own text in deflate: for each run of it blocks that end at a byte border and are not
+/// the last of a stream.
+pub(crate) struct Deflated {
+    bytes: Bytes,
+    /// Where each run ends in `bytes`.
+    ends: Box<[u32]>,
+    /// Length of the leaf in deflate, codes included.
+    len: u64,
 }
 
 /// A code standing in a leaf's own text.
@@ -38,11 +50,11 @@ pub(crate) struct Cut {
     pub(crate) code: Arc<CodeSegment>,
 }
 
-/// Where a leaf's text lies.
+/// A piece of a leaf's text.
 #[derive(Clone, Copy)]
 pub(crate) enum Piece<'a> {
-    /// From here to there in `owned`, maybe empty.
-    Owned(usize, usize),
+    /// Own text, maybe empty.
+    Owned(&'a [u8]),
     Code(&'a Arc<CodeSegment>),
 }
 
@@ -50,7 +62,85 @@ impl Leaf {
     pub(crate) fn new(owned: Bytes, cuts: Vec<Cut>) -> Self {
         let codes: usize = cuts.iter().map(|cut| cut.code.text().len()).sum();
         let len = (owned.len() + codes) as u64;
-        Self { owned, cuts: cuts.into(), len, crc: OnceLock::new() }
+        Self {
+            owned,
+            cuts: cuts.into(),
+            len,
+            crc: OnceLock::new(),
+            deflated: OnceLock::new(),
+        }
+    }
+
+    /// Run number `at` of the own text, from `0` to the number of cuts.
+    fn run(&self, at: usize) -> (usize, usize) {
+        let start = if at == 0 { 0 } else { self.cuts[at - 1].at };
+        (start, self.cuts.get(at).map_or(self.owned.len(), |cut| cut.at))
+    }
+
+    /// Number of pieces: runs of own text, some empty, with the codes in between.
+    pub(crate) fn piece_count(&self) -> usize {
+        2 * self.cuts.len() + 1
+    }
+
+    /// Text of a piece.
+    pub(crate) fn text_piece(&self, at: usize) -> &[u8] {
+        if at % 2 == 1 {
+            return self.cuts[at / 2].code.text();
+        }
+        let (start, end) = self.run(at / 2);
+        &self.owned[start..end]
+    }
+
+    /// Deflate of a piece.
+    pub(crate) fn deflated_piece(&self, at: usize) -> &[u8] {
+        if at % 2 == 1 {
+            return self.cuts[at / 2].code.deflated();
+        }
+        let deflated = self.deflated();
+        let (start, end) = deflated.run(at / 2);
+        &deflated.bytes[start..end]
+    }
+
+    /// As [`Self::deflated_piece`], shared.
+    pub(crate) fn deflated_bytes(&self, at: usize) -> Bytes {
+        if at % 2 == 1 {
+            return self.cuts[at / 2].code.deflated().clone();
+        }
+        let deflated = self.deflated();
+        let (start, end) = deflated.run(at / 2);
+        deflated.bytes.slice(start..end)
+    }
+
+    /// As [`Self::text_piece`], shared.
+    pub(crate) fn text_bytes(&self, at: usize) -> Bytes {
+        if at % 2 == 1 {
+            return self.cuts[at / 2].code.text().clone();
+        }
+        let (start, end) = self.run(at / 2);
+        self.owned.slice(start..end)
+    }
+
+    fn deflated(&self) -> &Deflated {
+        self.deflated.get_or_init(|| {
+            let mut skipped = 0;
+            let runs: Vec<_> = (0..=self.cuts.len())
+                .map(|at| {
+                    let (start, end) = self.run(at);
+                    let run = Run { start, end, skipped };
+                    skipped += self.cuts.get(at).map_or(0, |cut| cut.code.text().len() as u64);
+                    run
+                })
+                .collect();
+            let (bytes, ends) = deflate_runs(&self.owned, &runs);
+            let codes: usize = self.cuts.iter().map(|cut| cut.code.deflated().len()).sum();
+            let len = (bytes.len() + codes) as u64;
+            Deflated { bytes: bytes.into(), ends: ends.into(), len }
+        })
+    }
+
+    /// Length of the leaf in deflate.
+    pub(crate) fn deflated_len(&self) -> u64 {
+        self.deflated().len
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -58,18 +148,16 @@ impl Leaf {
     }
 
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
-        let starts = std::iter::once(0).chain(self.cuts.iter().map(|cut| cut.at));
-        let ends = self.cuts.iter().map(|cut| cut.at).chain(std::iter::once(self.owned.len()));
-        let codes = self.cuts.iter().map(Some).chain(std::iter::once(None));
-        starts.zip(ends).zip(codes).flat_map(|((start, end), cut)| {
-            std::iter::once(Piece::Owned(start, end)).chain(cut.map(|cut| Piece::Code(&cut.code)))
+        (0..self.piece_count()).map(|at| match at % 2 {
+            1 => Piece::Code(&self.cuts[at / 2].code),
+            _ => Piece::Owned(self.text_piece(at)),
         })
     }
 
     pub(crate) fn crc(&self) -> Crc {
         *self.crc.get_or_init(|| {
             let value = self.pieces().fold(0, |value, piece| match piece {
-                Piece::Owned(start, end) => crc::extend(value, &self.owned[start..end]),
+                Piece::Owned(text) => crc::extend(value, text),
                 Piece::Code(code) => code.crc().after(value),
             });
             Crc::new(value, self.len)
@@ -77,7 +165,18 @@ impl Leaf {
     }
 
     fn owned_bytes(&self) -> u64 {
-        (size_of::<Self>() + self.owned.len() + size_of_val::<[Cut]>(&self.cuts)) as u64
+        let deflated = self.deflated.get().map_or(0, |deflated| {
+            deflated.bytes.len() + size_of_val::<[u32]>(&deflated.ends)
+        });
+        let cuts = size_of_val::<[Cut]>(&self.cuts);
+        (size_of::<Self>() + self.owned.len() + cuts + deflated) as u64
+    }
+}
+
+impl Deflated {
+    fn run(&self, at: usize) -> (usize, usize) {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        (start as usize, self.ends[at] as usize)
     }
 }
 
@@ -113,18 +212,18 @@ impl Rope {
     /// The text in order, none of the pieces empty. Pieces are shared, not copied.
     pub fn chunks(&self) -> impl Iterator<Item = Bytes> + '_ {
         self.leaves().iter().flat_map(|leaf| {
-            leaf.pieces().filter_map(|piece| match piece {
-                Piece::Owned(start, end) => (start < end).then(|| leaf.owned.slice(start..end)),
-                Piece::Code(code) => Some(code.text().clone()),
-            })
+            let pieces = (0..leaf.piece_count()).map(|at| leaf.text_bytes(at));
+            pieces.filter(|piece| !piece.is_empty())
         })
     }
 
     /// The text as one copy.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(self.len() as usize);
-        for chunk in self.chunks() {
-            text.extend_from_slice(&chunk);
+        for leaf in self.leaves() {
+            for at in 0..leaf.piece_count() {
+                text.extend_from_slice(leaf.text_piece(at));
+            }
         }
         text
     }

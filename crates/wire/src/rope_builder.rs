@@ -77,7 +77,7 @@ impl RopeBuilder {
             }
             for piece in leaf.pieces() {
                 match piece {
-                    Piece::Owned(start, end) => self.push(&leaf.owned[start..end]),
+                    Piece::Owned(text) => self.push(text),
                     Piece::Code(code) => self.push_code(code.clone()),
                 }
             }
