@@ -11,6 +11,7 @@ mod diff;
 mod filter;
 mod geth;
 mod merge;
+mod tracer;
 
 pub use account::{AccountDelta, AccountInfo, KECCAK_EMPTY, SlotDelta};
 pub use block::{BlockRef, BlockSummary};
@@ -19,3 +20,4 @@ pub use compare::Mismatch;
 pub use diff::{BlockDiff, BlockFacts, StateDiff, TxDiff, ZeroReads};
 pub use filter::{DiffFilter, FilterError, MAX_FILTER_ADDRESSES, MAX_FILTER_SLOTS};
 pub use geth::{GethAccount, GethDiff, GethOptions, GethState};
+pub use tracer::{CallOptions, FlatCallOptions, PrestateOptions, StructLogOptions, Tracer};
