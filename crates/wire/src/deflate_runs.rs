@@ -6,7 +6,10 @@
 //! had been compressed; and one pair of Huffman codes, made for all runs together, is sent in
 //! front of each run, which is much cheaper to make than a pair a run.
 
-use crate::{bits::BitWriter, huffman::{BlockCodes, DISTANCES, END_OF_BLOCK, LITERALS}};
+use crate::{
+    bits::BitWriter,
+    huffman::{BlockCodes, DISTANCES, END_OF_BLOCK, LITERALS},
+};
 
 /// Own text that shares one pair of codes, at least. Shorter: more headers are made; longer: the
 /// codes fit less well.
@@ -139,11 +142,8 @@ fn encode_part(
         out.bytes(text);
         return;
     }
-    let codes = if literals as f32 * SAVED_PER_LITERAL > codes.header_bits as f32 {
-        codes
-    } else {
-        fixed
-    };
+    let codes =
+        if literals as f32 * SAVED_PER_LITERAL > codes.header_bits as f32 { codes } else { fixed };
     codes.write_header(out);
     // At most 12 bits a literal (9 with the fixed code), 49 a match.
     out.reserve(literals * 3 / 2 + steps.len() * 7 + 16);
@@ -273,8 +273,7 @@ impl<'a> Finder<'a> {
                 let mut length = common(&text[candidate..], &text[at..], most);
                 // The step may have passed the match's start.
                 let mut back = 0;
-                let most_back =
-                    (at - anchor).min(candidate - source.start).min(MAX_MATCH - length);
+                let most_back = (at - anchor).min(candidate - source.start).min(MAX_MATCH - length);
                 while back < most_back && text[at - back - 1] == text[candidate - back - 1] {
                     back += 1;
                 }
@@ -386,7 +385,13 @@ mod tests {
 
     #[test]
     fn long_runs_are_cut() {
-        let line = |i: u32| format!("{{\"gas\":\"{:#x}\",\"to\":\"{:#042x}\"}},", i % 7919, i.wrapping_mul(2_654_435_761));
+        let line = |i: u32| {
+            format!(
+                "{{\"gas\":\"{:#x}\",\"to\":\"{:#042x}\"}},",
+                i % 7919,
+                i.wrapping_mul(2_654_435_761)
+            )
+        };
         let text: Vec<u8> = (0..40_000).map(line).collect::<String>().into_bytes();
         assert!(text.len() > 4 * GROUP_BYTES);
         round_trip(&[(text.clone(), 5), (text, 0)]);

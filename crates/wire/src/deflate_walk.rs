@@ -202,7 +202,9 @@ mod tests {
     #[test]
     fn streams_of_many_blocks() {
         // Past libdeflate's block size, with statistics that change.
-        let mut text: Vec<u8> = (0..700_000u32).map(|i| b"0123456789abcdef"[(i.wrapping_mul(2_654_435_761) >> 28) as usize]).collect();
+        let mut text: Vec<u8> = (0..700_000u32)
+            .map(|i| b"0123456789abcdef"[(i.wrapping_mul(2_654_435_761) >> 28) as usize])
+            .collect();
         text.extend((0..200_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8));
         check(&[(text.clone(), 1), (text.clone(), 6), (text, 0)]);
     }

@@ -81,7 +81,8 @@ pub(crate) fn codes<const N: usize>(lengths: &[u8]) -> [Code; N] {
         if *len > 0 {
             let bits = next[usize::from(*len)];
             next[usize::from(*len)] += 1;
-            *code = Code { bits: (bits.reverse_bits() >> (32 - u32::from(*len))) as u16, len: *len };
+            *code =
+                Code { bits: (bits.reverse_bits() >> (32 - u32::from(*len))) as u16, len: *len };
         }
     }
     codes
@@ -244,7 +245,11 @@ mod tests {
         let text: Vec<String> = codes
             .iter()
             .map(|code| {
-                format!("{:0width$b}", code.bits.reverse_bits() >> (16 - code.len), width = code.len.into())
+                format!(
+                    "{:0width$b}",
+                    code.bits.reverse_bits() >> (16 - code.len),
+                    width = code.len.into()
+                )
             })
             .collect();
         assert_eq!(text, ["010", "011", "100", "101", "110", "00", "1110", "1111"]);

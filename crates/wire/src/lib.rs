@@ -3,8 +3,9 @@
 //! A payload is a [`Rope`]: JSON text of its own between contract codes that all payloads of the
 //! process share by code hash. Nothing here parses JSON, sees a host or a store.
 
-mod code;
 mod bits;
+mod body;
+mod code;
 mod crc;
 mod deflate;
 mod deflate_runs;
@@ -15,15 +16,21 @@ mod hex;
 mod huffman;
 mod rope;
 mod rope_builder;
+mod splice;
+mod stream;
 mod trace_list;
 mod views;
+mod zstd;
 
+pub use body::{Body, BodyBuf};
 pub use code::{CodeSegment, CodeSource, CodeTable, KnownCodes, MissingCode};
 pub use deflate::gzip_once;
 pub use encoding::{Encoding, MIN_COMPRESS_BYTES, NotAcceptable, negotiate};
 pub use geth::{write_geth_diff, write_geth_pair, write_geth_state};
 pub use rope::Rope;
 pub use rope_builder::RopeBuilder;
+pub use splice::{Splice, splice};
+pub use stream::BodyStream;
 pub use trace_list::TraceList;
 pub use views::{
     CodeView, write_block_diff, write_block_summary, write_sides, write_transaction_diff,

@@ -1,14 +1,22 @@
 use crate::{
-    CodeSegment, RopeBuilder,
+    CodeSegment, Encoding, RopeBuilder,
     crc::{self, Crc},
     deflate_runs::{Run, deflate_runs},
+    zstd,
 };
 use bytes::Bytes;
 use std::{
     collections::HashSet,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+/// A text given as a whole is cut into leaves of this size, so that compressing it takes little
+/// room at a time.
+const WHOLE_TEXT_LEAF_BYTES: usize = 1024 * 1024;
 
 /// JSON text as a list of pieces: text of its own, and contract codes shared by code hash.
 ///
@@ -21,6 +29,9 @@ struct Whole {
     leaves: Vec<Arc<Leaf>>,
     len: u64,
     crc: OnceLock<Crc>,
+    zstd: OnceLock<Bytes>,
+    /// Sent compressed before.
+    used: AtomicBool,
 }
 
 /// A run of text with the codes that stand in it: own text up to the first cut, its code, own
@@ -62,13 +73,7 @@ impl Leaf {
     pub(crate) fn new(owned: Bytes, cuts: Vec<Cut>) -> Self {
         let codes: usize = cuts.iter().map(|cut| cut.code.text().len()).sum();
         let len = (owned.len() + codes) as u64;
-        Self {
-            owned,
-            cuts: cuts.into(),
-            len,
-            crc: OnceLock::new(),
-            deflated: OnceLock::new(),
-        }
+        Self { owned, cuts: cuts.into(), len, crc: OnceLock::new(), deflated: OnceLock::new() }
     }
 
     /// Run number `at` of the own text, from `0` to the number of cuts.
@@ -165,9 +170,10 @@ impl Leaf {
     }
 
     fn owned_bytes(&self) -> u64 {
-        let deflated = self.deflated.get().map_or(0, |deflated| {
-            deflated.bytes.len() + size_of_val::<[u32]>(&deflated.ends)
-        });
+        let deflated = self
+            .deflated
+            .get()
+            .map_or(0, |deflated| deflated.bytes.len() + size_of_val::<[u32]>(&deflated.ends));
         let cuts = size_of_val::<[Cut]>(&self.cuts);
         (size_of::<Self>() + self.owned.len() + cuts + deflated) as u64
     }
@@ -183,7 +189,13 @@ impl Deflated {
 impl Rope {
     pub(crate) fn from_leaves(leaves: Vec<Arc<Leaf>>) -> Self {
         let len = leaves.iter().map(|leaf| leaf.len()).sum();
-        Self(Arc::new(Whole { leaves, len, crc: OnceLock::new() }))
+        Self(Arc::new(Whole {
+            leaves,
+            len,
+            crc: OnceLock::new(),
+            zstd: OnceLock::new(),
+            used: AtomicBool::new(false),
+        }))
     }
 
     /// The texts one after the other.
@@ -220,12 +232,45 @@ impl Rope {
     /// The text as one copy.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(self.len() as usize);
-        for leaf in self.leaves() {
-            for at in 0..leaf.piece_count() {
-                text.extend_from_slice(leaf.text_piece(at));
+        self.append_to(&mut text);
+        text
+    }
+
+    pub(crate) fn append_to(&self, text: &mut Vec<u8>) {
+        self.pieces().for_each(|piece| text.extend_from_slice(piece));
+    }
+
+    /// The text in order, some pieces empty.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.leaves().iter().flat_map(|leaf| (0..leaf.piece_count()).map(|at| leaf.text_piece(at)))
+    }
+
+    /// The text in zstd blocks, none the last of a frame, to follow raw blocks only.
+    pub(crate) fn zstd_blocks(&self) -> Bytes {
+        let whole = &self.0;
+        whole.zstd.get_or_init(|| zstd::blocks(self.len(), self.pieces()).into()).clone()
+    }
+
+    /// Whether this is the first call.
+    pub(crate) fn is_first_use(&self) -> bool {
+        !self.0.used.swap(true, Ordering::Relaxed)
+    }
+
+    /// Makes the compressed form now, so that no caller waits for it.
+    pub fn prepare(&self, encoding: Encoding) {
+        self.0.used.store(true, Ordering::Relaxed);
+        match encoding {
+            Encoding::Identity => {}
+            Encoding::Gzip => {
+                self.crc();
+                self.leaves().iter().for_each(|leaf| {
+                    leaf.deflated();
+                });
+            }
+            Encoding::Zstd => {
+                self.zstd_blocks();
             }
         }
-        text
     }
 
     pub(crate) fn crc(&self) -> Crc {
@@ -245,7 +290,8 @@ impl Rope {
     pub fn owned_bytes(&self) -> u64 {
         let leaves: u64 = self.leaves().iter().map(|leaf| leaf.owned_bytes()).sum();
         let list = size_of_val::<[Arc<Leaf>]>(self.leaves()) + size_of::<Whole>();
-        leaves + list as u64
+        let zstd = self.0.zstd.get().map_or(0, Bytes::len);
+        leaves + (list + zstd) as u64
     }
 
     /// The distinct codes shown, each once: what this rope keeps alive beside its own bytes.
@@ -280,7 +326,13 @@ impl From<Bytes> for Rope {
         if text.is_empty() {
             return Self::default();
         }
-        Self::from_leaves(vec![Arc::new(Leaf::new(text, Vec::new()))])
+        let mut text = text;
+        let mut leaves = Vec::with_capacity(text.len().div_ceil(WHOLE_TEXT_LEAF_BYTES));
+        while !text.is_empty() {
+            let leaf = text.split_to(text.len().min(WHOLE_TEXT_LEAF_BYTES));
+            leaves.push(Arc::new(Leaf::new(leaf, Vec::new())));
+        }
+        Self::from_leaves(leaves)
     }
 }
 
