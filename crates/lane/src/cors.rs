@@ -102,9 +102,9 @@ impl Cors {
             return false;
         };
         let same_site = uri.authority().is_some_and(|authority| {
-            headers
-                .get(HOST)
-                .is_some_and(|host| authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()))
+            headers.get(HOST).is_some_and(|host| {
+                authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
+            })
         });
         // Geth without a list allows pages of http://localhost.
         same_site || (self.is_off() && uri.host() == Some("localhost"))

@@ -63,8 +63,7 @@ impl JwtSecret {
         let (signed, signature) = token.rsplit_once('.').ok_or(malformed)?;
         let (header, claims) = signed.split_once('.').ok_or(malformed)?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| malformed);
-        let header: Header =
-            serde_json::from_slice(&decode(header)?).map_err(|_| malformed)?;
+        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| malformed)?;
         // The only algorithm, whatever the token says: "none" must not pass.
         if header.alg != "HS256" {
             return Err("token signature is invalid: signing method is not HS256");
@@ -187,10 +186,7 @@ mod tests {
     #[test]
     fn secrets_are_256_bits_of_hex() {
         assert!(JwtSecret::from_hex(&format!(" 0x{}\n", "ab".repeat(32))).is_ok());
-        assert!(matches!(
-            JwtSecret::from_hex("abcd"),
-            Err(JwtSecretError::Length { given: 2 })
-        ));
+        assert!(matches!(JwtSecret::from_hex("abcd"), Err(JwtSecretError::Length { given: 2 })));
         assert!(matches!(JwtSecret::from_hex("zz"), Err(JwtSecretError::Hex { .. })));
         assert!(matches!(
             JwtSecret::from_file(Path::new("/nonexistent/jwt.hex")),
