@@ -79,6 +79,21 @@ impl Chain {
         self.height
     }
 
+    /// Hash and hashes of the transactions of a block.
+    pub fn hashes(&self, number: u64) -> Result<(B256, Vec<B256>), ChainError> {
+        #[derive(serde::Deserialize)]
+        struct Hashes {
+            hash: B256,
+            transactions: Vec<B256>,
+        }
+        let what = "eth_getBlockByNumber";
+        let answer = self.geth.expect(what, &format!("[\"{number:#x}\",false]"))?;
+        let hashes: Result<Hashes, _> = serde_json::from_str(&answer);
+        hashes
+            .map(|hashes| (hashes.hash, hashes.transactions))
+            .map_err(|_| ChainError::Answer { what: what.to_owned(), answer })
+    }
+
     /// RLP of blocks 1 to the head.
     pub fn raw_blocks(&self) -> Result<Vec<Bytes>, ChainError> {
         (1..=self.height).map(|number| Ok(self.geth.raw_block(number)?)).collect()

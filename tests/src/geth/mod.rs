@@ -4,7 +4,11 @@
 mod case;
 mod client;
 mod node;
+mod requests;
 
 pub use case::{Case, CaseError, Exchange};
 pub use client::{Answer, Client, ClientError};
 pub use node::{BlockPlan, Geth, GethError, Withdrawal, locate};
+pub use requests::{
+    Depth, Request, block_requests, prestate_options, step_options, tracer_options,
+};

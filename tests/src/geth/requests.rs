@@ -1,0 +1,131 @@
+//! What is asked of every chain: the methods and option sets both sides offer.
+
+use alloy_primitives::{B256, Bytes};
+
+/// A method with its `params` as JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// `namespace_method`.
+    pub method: String,
+    /// A JSON array.
+    pub params: String,
+}
+
+impl Request {
+    /// From its parts.
+    pub fn new(method: &str, params: impl Into<String>) -> Self {
+        Self { method: method.to_owned(), params: params.into() }
+    }
+}
+
+/// How much is asked of each block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Every option set by number, some by hash, RLP and transaction; step logs left out.
+    Wide,
+    /// Everything, step logs included.
+    Full,
+}
+
+/// `prestateTracer` with every combination of its options that it accepts.
+pub fn prestate_options() -> Vec<String> {
+    let mut sets = Vec::new();
+    for bits in 0..16u8 {
+        let flags = [(1, "diffMode"), (2, "disableCode"), (4, "disableStorage"), (8, "includeEmpty")];
+        let chosen: Vec<_> = flags.iter().filter(|(bit, _)| bits & bit != 0).collect();
+        // Geth refuses diffMode with includeEmpty (prestate.go, newPrestateTracer).
+        if bits & 9 == 9 {
+            continue;
+        }
+        let inner: Vec<_> = chosen.iter().map(|(_, name)| format!("\"{name}\":true")).collect();
+        sets.push(format!("{{\"tracer\":\"prestateTracer\",\"tracerConfig\":{{{}}}}}", inner.join(",")));
+    }
+    sets
+}
+
+/// The other native tracers.
+pub fn tracer_options() -> Vec<String> {
+    let named = |tracer: &str, config: &str| {
+        if config.is_empty() {
+            format!("{{\"tracer\":\"{tracer}\"}}")
+        } else {
+            format!("{{\"tracer\":\"{tracer}\",\"tracerConfig\":{config}}}")
+        }
+    };
+    let mux = r#"{"callTracer":{"withLog":true},"prestateTracer":{"diffMode":true},"4byteTracer":{},"noopTracer":{},"flatCallTracer":{}}"#;
+    vec![
+        named("callTracer", ""),
+        named("callTracer", r#"{"withLog":true}"#),
+        named("callTracer", r#"{"onlyTopCall":true}"#),
+        named("callTracer", r#"{"onlyTopCall":true,"withLog":true}"#),
+        named("flatCallTracer", ""),
+        named("flatCallTracer", r#"{"convertParityErrors":true}"#),
+        named("flatCallTracer", r#"{"includePrecompiles":true}"#),
+        named("flatCallTracer", r#"{"convertParityErrors":true,"includePrecompiles":true}"#),
+        named("4byteTracer", ""),
+        named("noopTracer", ""),
+        named("muxTracer", mux),
+    ]
+}
+
+/// The struct logger.
+pub fn step_options() -> Vec<String> {
+    let sets = [
+        "{}",
+        r#"{"enableMemory":true,"enableReturnData":true,"limit":40}"#,
+        r#"{"disableStack":true,"disableStorage":true}"#,
+        r#"{"limit":7}"#,
+    ];
+    sets.map(str::to_owned).to_vec()
+}
+
+/// All that is asked about a block: its number, hash, RLP and the hashes of its transactions.
+pub fn block_requests(
+    number: u64,
+    hash: B256,
+    rlp: &Bytes,
+    transactions: &[B256],
+    depth: Depth,
+) -> Vec<Request> {
+    let by_number = |options: &String| {
+        Request::new("debug_traceBlockByNumber", format!("[\"{number:#x}\",{options}]"))
+    };
+    let mut requests: Vec<_> =
+        prestate_options().iter().chain(&tracer_options()).map(by_number).collect();
+    let few = [
+        "{\"tracer\":\"prestateTracer\"}".to_owned(),
+        "{\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}}".to_owned(),
+        "{\"tracer\":\"callTracer\",\"tracerConfig\":{\"withLog\":true}}".to_owned(),
+    ];
+    for options in &few {
+        requests.push(Request::new("debug_traceBlockByHash", format!("[\"{hash}\",{options}]")));
+        requests.push(Request::new("debug_traceBlock", format!("[\"{rlp}\",{options}]")));
+        let traced = |tx| Request::new("debug_traceTransaction", format!("[\"{tx}\",{options}]"));
+        requests.extend(transactions.iter().map(traced));
+    }
+    for method in ["debug_getRawBlock", "debug_getRawHeader", "debug_getRawReceipts"] {
+        requests.push(Request::new(method, format!("[\"{number:#x}\"]")));
+    }
+    let raw = |tx| Request::new("debug_getRawTransaction", format!("[\"{tx}\"]"));
+    requests.extend(transactions.iter().map(raw));
+    if depth == Depth::Full {
+        requests.push(Request::new("debug_traceBlockByNumber", format!("[\"{number:#x}\"]")));
+        requests.extend(step_options().iter().map(by_number));
+        let traced = |tx| Request::new("debug_traceTransaction", format!("[\"{tx}\"]"));
+        requests.extend(transactions.iter().map(traced));
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_accepted_combination_is_there_once() {
+        let sets = prestate_options();
+        assert_eq!(sets.len(), 12);
+        let unique: std::collections::BTreeSet<_> = sets.iter().collect();
+        assert_eq!(unique.len(), 12);
+    }
+}

@@ -1,0 +1,25 @@
+//! prestate against a running Geth.
+
+mod errors;
+mod record;
+mod scenarios;
+
+use prestate_tests::geth;
+use std::{env, error::Error};
+
+/// `RECORD=scenarios GETH=… cargo test -p prestate-tests --test differential record` writes the case
+/// files anew; without `RECORD` nothing happens. `ONLY` limits it to names that contain it.
+#[test]
+fn record() -> Result<(), Box<dyn Error>> {
+    let Some(what) = env::var_os("RECORD") else { return Ok(()) };
+    let binary = geth::locate()?;
+    let only = env::var("ONLY").unwrap_or_default();
+    if what == "scenarios" {
+        let count = record::record_scenarios(&binary, &only)?;
+        println!("{count} scenarios recorded");
+    }
+    if what == "errors" {
+        println!("{} requests recorded", errors::record_errors(&binary)?);
+    }
+    Ok(())
+}
