@@ -11,7 +11,10 @@ mod diff;
 mod filter;
 mod geth;
 mod merge;
+mod opcode_names;
 mod tracer;
+mod traces;
+mod vm_error;
 
 pub use account::{AccountDelta, AccountInfo, KECCAK_EMPTY, SlotDelta};
 pub use block::{BlockRef, BlockSummary};
@@ -20,4 +23,10 @@ pub use compare::Mismatch;
 pub use diff::{BlockDiff, BlockFacts, StateDiff, TxDiff, ZeroReads};
 pub use filter::{DiffFilter, FilterError, MAX_FILTER_ADDRESSES, MAX_FILTER_SLOTS};
 pub use geth::{GethAccount, GethDiff, GethOptions, GethState};
+pub use opcode_names::opcode_name;
 pub use tracer::{CallOptions, FlatCallOptions, PrestateOptions, StructLogOptions, Tracer};
+pub use traces::{
+    CallFrame, CallLog, FlatFrames, FrameKind, SelectorCalls, Step, StepSink, StructLogs, TraceOutput,
+    TxPlace,
+};
+pub use vm_error::VmError;

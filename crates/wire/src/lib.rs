@@ -19,6 +19,7 @@ mod rope_builder;
 mod splice;
 mod stream;
 mod trace_list;
+mod traces;
 mod views;
 mod zstd;
 
@@ -32,6 +33,10 @@ pub use rope_builder::RopeBuilder;
 pub use splice::{Splice, splice};
 pub use stream::BodyStream;
 pub use trace_list::TraceList;
+pub use traces::{
+    StepText, write_call_frame, write_flat_frames, write_four_byte, write_go_string,
+    write_struct_logs, write_trace,
+};
 pub use views::{
     CodeView, write_block_diff, write_block_summary, write_sides, write_transaction_diff,
 };

@@ -87,6 +87,18 @@ impl RopeBuilder {
         }
     }
 
+    /// Bytes of own text in the leaf being written.
+    pub(crate) fn owned_len(&self) -> usize {
+        self.owned.len()
+    }
+
+    /// Ends the leaf if it is full, so that long text does not lie in one piece.
+    pub(crate) fn end_full_leaf(&mut self) {
+        if self.owned.len() >= LEAF_BYTES {
+            self.end_leaf();
+        }
+    }
+
     fn end_leaf(&mut self) {
         if self.owned.is_empty() && self.cuts.is_empty() {
             return;
