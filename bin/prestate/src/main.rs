@@ -1,2 +1,45 @@
-//! prestate
-fn main() {}
+//! `prestate`: an Ethereum node's state diffs, computed once and served as bytes. This program
+//! runs without a node, on block files; `prestate-reth` is the same inside reth.
+
+mod check;
+mod diff;
+mod errors;
+mod replay;
+mod source;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Exact state diffs of Ethereum blocks, per transaction and per block.
+#[derive(Debug, Parser)]
+#[command(name = "prestate", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve block files as a node would, or execute and check them
+    Replay(replay::ReplayArgs),
+    /// Print what a block or one of its transactions changed, as JSON
+    Diff(diff::DiffArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("PRESTATE_LOG").unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let result = match cli.command {
+        Command::Replay(args) => replay::run(args),
+        Command::Diff(args) => diff::run(args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

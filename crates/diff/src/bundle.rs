@@ -80,7 +80,14 @@ fn account(
         let pre = match value {
             RevertToSlot::Some(value) => B256::from(*value),
             // The account was wiped before this slot was seen: its old value is the parent's.
-            RevertToSlot::Destroyed if revert.wipe_storage => parent.storage(*address, key)?,
+            // Block files may lack it, since nothing of the block read it: see
+            // [`AccountDelta::wiped`].
+            RevertToSlot::Destroyed if revert.wipe_storage => {
+                match parent.storage(*address, key) {
+                    Err(StateError::MissingSlot { .. }) => B256::ZERO,
+                    value => value?,
+                }
+            }
             RevertToSlot::Destroyed => B256::ZERO,
         };
         let next = later.iter().find_map(|revert| revert.storage.get(slot));

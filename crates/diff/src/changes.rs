@@ -67,7 +67,8 @@ fn account_delta(account: &Account) -> AccountDelta {
         })
         .filter(|slot| !slot.is_noop())
         .collect();
-    let wiped = account.is_selfdestructed() && pre.is_some();
+    // With the account goes its storage.
+    let wiped = pre.is_some() && post.is_none();
     AccountDelta { pre, post, storage, wiped }
 }
 

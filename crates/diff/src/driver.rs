@@ -1,9 +1,6 @@
 //! Runs a block transaction by transaction and hands each result out before it is committed.
 
-use crate::{
-    ReplayError,
-    receipts::{Receipt, Receipts},
-};
+use crate::ReplayError;
 use alloy_consensus::BlockHeader;
 use alloy_eips::eip7685::Requests;
 use alloy_evm::{
@@ -14,7 +11,8 @@ use alloy_evm::{
 };
 use alloy_primitives::B256;
 use prestate_host::{
-    ChainSpec, ReaderDb, ReaderDbError, RecoveredBlock, StateError, StateReader, summary,
+    ChainSpec, Outcome, ReaderDb, ReaderDbError, Receipt, Receipts, RecoveredBlock, StateError,
+    StateReader, summary,
 };
 use revm::{
     Inspector,
@@ -112,6 +110,18 @@ pub struct Finished {
     pub post_system: Vec<EvmState>,
     /// The whole block's changes with reverts, as the node commits them.
     pub bundle: BundleState,
+}
+
+impl Finished {
+    /// What the header states of it.
+    pub fn outcome(&self) -> Outcome<'_> {
+        Outcome {
+            receipts: &self.receipts,
+            gas_used: self.gas_used,
+            blob_gas_used: self.blob_gas_used,
+            requests: &self.requests,
+        }
+    }
 }
 
 /// A block on its way.

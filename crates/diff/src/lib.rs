@@ -15,7 +15,6 @@ mod error;
 mod exact;
 mod invariant;
 mod lookups;
-mod receipts;
 mod replay;
 
 pub use bundle::block_diff;
@@ -27,5 +26,4 @@ pub use error::{InvariantError, ReplayError};
 pub use exact::{PlainOptions, TxLookups};
 pub use invariant::check_invariant;
 pub use lookups::LookupInspector;
-pub use receipts::{Receipt, receipts_root};
 pub use replay::{Replayed, replay, replay_lookups};

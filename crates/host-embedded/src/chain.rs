@@ -1,26 +1,21 @@
 use crate::{
     genesis::{genesis_block, state_root},
-    import::{ImportError, bloom_digest, decode_blocks, same},
+    import::{ImportError, decode_blocks},
 };
-use alloy_consensus::{
-    BlockHeader, EthereumReceipt, EthereumTxEnvelope, TxEip4844, TxReceipt, TxType, proofs,
-};
+use alloy_consensus::BlockHeader;
 use alloy_evm::{
-    Evm, EvmEnv,
-    block::{BlockExecutionResult, BlockExecutor},
-    eth::{
-        EthBlockExecutionCtx, EthBlockExecutor, EthEvmBuilder,
-        receipt_builder::{ReceiptBuilder, ReceiptBuilderCtx},
-    },
+    EvmEnv,
+    block::BlockExecutor,
+    eth::{EthBlockExecutionCtx, EthBlockExecutor, EthEvmBuilder},
 };
 use alloy_genesis::Genesis;
-use alloy_hardforks::EthereumHardforks;
-use alloy_primitives::{Address, B256, Bloom, map::B256Map};
+use alloy_primitives::{Address, B256, map::B256Map};
 use imbl::HashMap;
 use parking_lot::{Mutex, RwLock};
 use prestate_host::{
     BundleSlice, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification,
-    Notifications, ReaderDb, RecoveredBlock, StateError, StateReader, TxPlace, summary,
+    Notifications, Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, StateError, StateReader,
+    TxPlace, check_header, same, summary,
 };
 use prestate_types::{AccountInfo, BlockRef, KECCAK_EMPTY};
 use revm::{
@@ -71,7 +66,7 @@ struct Known {
     block: Arc<RecoveredBlock>,
     state: ChainState,
     bundle: Option<Arc<BundleState>>,
-    receipts: Arc<Vec<EthereumReceipt>>,
+    receipts: Arc<Vec<Receipt>>,
 }
 
 impl MemoryChain {
@@ -156,7 +151,7 @@ impl MemoryChain {
     }
 
     /// Receipts of a known block.
-    pub fn receipts(&self, hash: B256) -> Option<Arc<Vec<EthereumReceipt>>> {
+    pub fn receipts(&self, hash: B256) -> Option<Arc<Vec<Receipt>>> {
         self.inner.read().blocks.get(&hash).map(|known| known.receipts.clone())
     }
 }
@@ -271,26 +266,6 @@ impl StateReader for ChainState {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Receipts;
-
-impl ReceiptBuilder for Receipts {
-    type Transaction = EthereumTxEnvelope<TxEip4844>;
-    type Receipt = EthereumReceipt;
-
-    fn build_receipt<E: Evm>(
-        &self,
-        ctx: ReceiptBuilderCtx<'_, TxType, E>,
-    ) -> Self::Receipt {
-        EthereumReceipt {
-            tx_type: ctx.tx_type,
-            success: ctx.result.is_success(),
-            cumulative_gas_used: ctx.cumulative_gas_used,
-            logs: ctx.result.into_logs(),
-        }
-    }
-}
-
 /// Executes a block and holds the outcome against its header, state root included.
 fn execute(
     spec: &ChainSpec,
@@ -322,7 +297,13 @@ fn execute(
     let outcome = EthBlockExecutor::new(evm, context, spec, &Receipts)
         .execute_block(block.transactions_recovered())
         .map_err(|error| ImportError::Execution { block: at, reason: error.to_string() })?;
-    check_header(spec, &block, &outcome)?;
+    let stated = Outcome {
+        receipts: &outcome.receipts,
+        gas_used: outcome.gas_used,
+        blob_gas_used: outcome.blob_gas_used,
+        requests: &outcome.requests,
+    };
+    check_header(spec, &block, stated)?;
     db.merge_transitions(BundleRetention::Reverts);
     let bundle = db.take_bundle();
     state.apply(&bundle);
@@ -334,29 +315,6 @@ fn execute(
         bundle: Some(Arc::new(bundle)),
         receipts: Arc::new(outcome.receipts),
     })
-}
-
-fn check_header(
-    spec: &ChainSpec,
-    block: &RecoveredBlock,
-    outcome: &BlockExecutionResult<EthereumReceipt>,
-) -> Result<(), ImportError> {
-    let at = summary(block).block;
-    same(at, "gas used", outcome.gas_used, block.gas_used)?;
-    let with_bloom: Vec<_> = outcome.receipts.iter().map(TxReceipt::with_bloom_ref).collect();
-    let bloom = with_bloom.iter().fold(Bloom::ZERO, |bloom, r| bloom | r.logs_bloom);
-    same(at, "logs bloom digest", bloom_digest(&bloom), bloom_digest(&block.logs_bloom))?;
-    if spec.is_byzantium_active_at_block(at.number) {
-        let root = proofs::calculate_receipt_root(&with_bloom);
-        same(at, "receipts root", root, block.receipts_root)?;
-    }
-    if let Some(stated) = block.blob_gas_used {
-        same(at, "blob gas used", outcome.blob_gas_used, stated)?;
-    }
-    if let Some(stated) = block.requests_hash {
-        same(at, "requests hash", outcome.requests.requests_hash(), stated)?;
-    }
-    Ok(())
 }
 
 impl Host for MemoryChain {

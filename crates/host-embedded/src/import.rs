@@ -1,6 +1,6 @@
-use alloy_primitives::{B256, Bloom};
+use alloy_primitives::B256;
 use alloy_rlp::Decodable;
-use prestate_host::{Block, RecoveredBlock, StateError};
+use prestate_host::{Block, HeaderMismatch, RecoveredBlock, StateError};
 use prestate_types::BlockRef;
 
 /// Why a block was not taken onto a [`crate::MemoryChain`]. The chain is as it was before.
@@ -32,17 +32,8 @@ pub enum ImportError {
         reason: String,
     },
     /// The result is not what the header says.
-    #[error("block {block}: {what} is {computed}, the header says {stated}")]
-    Header {
-        /// The block.
-        block: BlockRef,
-        /// Which field.
-        what: &'static str,
-        /// As executed.
-        computed: String,
-        /// As stated.
-        stated: String,
-    },
+    #[error(transparent)]
+    Header(#[from] HeaderMismatch),
     /// State could not be read.
     #[error(transparent)]
     State(#[from] StateError),
@@ -63,23 +54,4 @@ pub fn decode_blocks(mut bytes: &[u8]) -> Result<Vec<RecoveredBlock>, ImportErro
         blocks.push(recovered);
     }
     Ok(blocks)
-}
-
-/// Compares a field of the header.
-pub(crate) fn same<T: PartialEq + ToString>(
-    block: BlockRef,
-    what: &'static str,
-    computed: T,
-    stated: T,
-) -> Result<(), ImportError> {
-    if computed == stated {
-        return Ok(());
-    }
-    let (computed, stated) = (computed.to_string(), stated.to_string());
-    Err(ImportError::Header { block, what, computed, stated })
-}
-
-/// A bloom is long; its hash says as much.
-pub(crate) fn bloom_digest(bloom: &Bloom) -> B256 {
-    alloy_primitives::keccak256(bloom)
 }

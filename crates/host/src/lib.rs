@@ -10,6 +10,7 @@ mod database;
 mod error;
 mod host;
 mod notification;
+mod receipts;
 mod spec;
 mod state;
 
@@ -23,5 +24,6 @@ pub use database::{ReaderDb, ReaderDbError};
 pub use error::{HostError, StateError};
 pub use host::{Host, HostInfo};
 pub use notification::{BundleSlice, CommittedBlock, Notification, Notifications};
+pub use receipts::{HeaderMismatch, Outcome, Receipt, Receipts, check_header, same};
 pub use spec::{ChainSpec, SpecError};
 pub use state::StateReader;

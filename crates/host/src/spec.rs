@@ -3,6 +3,7 @@ use alloy_evm::eth::spec::EthExecutorSpec;
 use alloy_genesis::ChainConfig;
 use alloy_hardforks::{EthereumChainHardforks, EthereumHardfork, EthereumHardforks, ForkCondition};
 use alloy_primitives::{Address, U256, address};
+use revm::primitives::hardfork::SpecId;
 
 /// Chain id, hardforks and blob parameters: what decides the rules of a block.
 #[derive(Debug, Clone)]
@@ -137,6 +138,11 @@ impl ChainSpec {
     /// EIP-155 chain id.
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
+    }
+
+    /// The rules in force at a block, by revm's name (`Frontier` … `Prague`, `Osaka`).
+    pub fn rules_at(&self, number: u64, timestamp: u64) -> SpecId {
+        alloy_evm::spec_by_timestamp_and_block_number(self, timestamp, number)
     }
 
     /// Blob parameters in force at a block's time, `None` before Cancun (EIP-7840, EIP-7892).

@@ -68,12 +68,12 @@ pub struct AccountDelta {
     pub post: Option<AccountInfo>,
     /// Changed slots, ascending by key, none twice.
     pub storage: Vec<SlotDelta>,
-    /// The account had been there before and its whole storage was cleared on the way
-    /// (SELFDESTRUCT before Cancun, EIP-6780).
+    /// The account had been there before and went away with its whole storage, whether or not it
+    /// came back (SELFDESTRUCT before EIP-6780; deletion of a touched empty account, EIP-161).
     ///
     /// `storage` then lists the slots whose value before is known; others that were set are now
     /// zero without being listed, and a slot listed with `pre` zero may have held a value if it
-    /// was first seen after the clearing.
+    /// was first seen after that.
     pub wiped: bool,
 }
 

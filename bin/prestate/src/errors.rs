@@ -1,0 +1,37 @@
+use alloy_primitives::B256;
+use prestate_diff::ReplayError;
+use prestate_host::{HostError, SpecError, StateError};
+use prestate_host_embedded::{ImportError, LoadError, ReplayHostError};
+use prestate_wire::MissingCode;
+use std::{io, path::PathBuf};
+
+/// Why a command gave up. Shown after `error: `; the exit code is 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Host(#[from] ReplayHostError),
+    #[error(transparent)]
+    Blocks(#[from] HostError),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Code(#[from] MissingCode),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error("{}: {operation} failed: {source}", path.display())]
+    Io { path: PathBuf, operation: &'static str, source: io::Error },
+    #[error("{}: not a genesis file: {source}", path.display())]
+    Genesis { path: PathBuf, source: serde_json::Error },
+    #[error("transaction {wanted} is not in block {block}, which has {count} transactions")]
+    NoSuchTransaction { wanted: B256, block: prestate_types::BlockRef, count: usize },
+    #[error("{0}")]
+    Usage(String),
+    #[error("writing to standard output failed: {0}")]
+    Output(io::Error),
+}
