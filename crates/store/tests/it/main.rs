@@ -1,0 +1,10 @@
+//! The archive from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod basics;
+mod chain;
+mod crash;
+mod faults;
+mod open;
+mod segment;
