@@ -37,7 +37,7 @@ pub(crate) struct Activity {
     /// Whether any request has come.
     used: AtomicBool,
     http2: AtomicBool,
-    /// Replies on their way: when the last part of each was taken.
+    /// HTTP/2 replies on their way: when the client last took a part of each.
     replies: Mutex<Vec<Weak<AtomicU64>>>,
 }
 
@@ -73,8 +73,14 @@ impl Activity {
     pub(crate) fn begin(self: &Arc<Self>, http2: bool) -> RequestGuard {
         self.open.fetch_add(1, Relaxed);
         self.used.store(true, Relaxed);
-        self.http2.store(http2, Relaxed);
-        RequestGuard { activity: Arc::clone(self), taken: None }
+        let taken = Arc::new(AtomicU64::new(NEVER));
+        if http2 {
+            self.http2.store(true, Relaxed);
+            let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+            replies.retain(|reply| reply.strong_count() > 0);
+            replies.push(Arc::downgrade(&taken));
+        }
+        RequestGuard { activity: Arc::clone(self), taken }
     }
 
     fn read(&self) {
@@ -100,8 +106,7 @@ impl Activity {
         }
         // A reader may stop one HTTP/2 stream by its window while the socket flows. In HTTP/1.1
         // the socket tells.
-        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-        replies.retain(|reply| reply.strong_count() > 0);
+        let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         let stalled = http2
             && replies
                 .iter()
@@ -123,35 +128,22 @@ impl Activity {
     }
 }
 
-/// A request that is not finished: lives until its reply's body is gone.
+/// A request that is not finished: lives until the last byte of its reply is handed to the socket.
 #[derive(Debug)]
 pub(crate) struct RequestGuard {
     activity: Arc<Activity>,
-    taken: Option<Arc<AtomicU64>>,
+    taken: Arc<AtomicU64>,
 }
 
 impl RequestGuard {
-    /// The reply's body has handed out a part; the client has to take it.
-    pub(crate) fn handed_out(&mut self) {
-        let now = self.activity.now();
-        match &self.taken {
-            Some(taken) => taken.store(now, Relaxed),
-            None => {
-                let taken = Arc::new(AtomicU64::new(now));
-                let mut replies =
-                    self.activity.replies.lock().unwrap_or_else(PoisonError::into_inner);
-                replies.push(Arc::downgrade(&taken));
-                drop(replies);
-                self.taken = Some(taken);
-            }
-        }
+    /// There are bytes for the client to take, or it has just taken some.
+    pub(crate) fn waiting_for_reader(&self) {
+        self.taken.store(self.activity.now(), Relaxed);
     }
 
-    /// The reply's body has nothing to hand out for now.
-    pub(crate) fn not_ready(&self) {
-        if let Some(taken) = &self.taken {
-            taken.store(NEVER, Relaxed);
-        }
+    /// There is nothing to take.
+    pub(crate) fn waiting_for_maker(&self) {
+        self.taken.store(NEVER, Relaxed);
     }
 }
 

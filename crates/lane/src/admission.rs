@@ -131,13 +131,6 @@ impl Reservation {
         self.held += by;
         Ok(())
     }
-
-    /// Gives some back.
-    pub(crate) fn shrink(&mut self, by: u64) {
-        let by = by.min(self.held);
-        self.gates.gauge(self.bytes).0.fetch_sub(by, Relaxed);
-        self.held -= by;
-    }
 }
 
 impl Drop for Reservation {
@@ -178,9 +171,8 @@ mod tests {
         let mut one = gates.reserve(Bytes::Requests);
         one.grow(6).unwrap();
         assert!(gates.reserve(Bytes::Requests).grow(5).is_err());
-        one.shrink(2);
         let mut two = gates.reserve(Bytes::Requests);
-        two.grow(6).unwrap();
+        two.grow(4).unwrap();
         assert_eq!(gates.counters.read().request_bytes_in_flight, 10);
         drop((one, two));
         assert_eq!(gates.counters.read().request_bytes_in_flight, 0);

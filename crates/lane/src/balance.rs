@@ -1,4 +1,5 @@
 use memchr::memchr2;
+use prestate_wire::Rope;
 
 /// Tells whether JSON text that passes by is whole: a streamed result whose maker hung up early
 /// must not look like a short one. Checks nesting only; the maker writes well-formed JSON.
@@ -32,6 +33,12 @@ impl Balance {
                 }
                 text = &text[1..];
             }
+        }
+    }
+
+    pub(crate) fn push_rope(&mut self, rope: &Rope) {
+        for chunk in rope.chunks() {
+            self.push(&chunk);
         }
     }
 

@@ -1,26 +1,25 @@
 use crate::{
     activity::RequestGuard,
-    admission::{Reservation, Turn},
+    admission::{Bytes as Budget, Gates, Reservation, Turn},
     balance::Balance,
-    coding::{Coded, Part, StreamCoder},
     stats::{Counters, count},
 };
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use bytes::Buf;
+use http_body::{Frame, SizeHint};
 use prestate_rpc::Piece;
-use prestate_wire::Encoding;
+use prestate_wire::{Body, BodyBuf, BodyStream, Encoding, Rope};
 use std::{
     collections::VecDeque,
+    io::{self, IoSlice},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{sync::mpsc, time::Sleep};
-
-/// HTTP/2 bodies are handed out in slices of this size, so that a slow reader is told from one
-/// that stopped.
-const SLICE_BYTES: usize = 64 * 1024;
 
 /// A streamed reply was broken off; the transport must not end it cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -33,36 +32,43 @@ pub(crate) struct BrokenOff {
 #[derive(Debug)]
 pub(crate) struct ReplyBody {
     kind: Kind,
-    held: Option<Held>,
+    held: Option<Arc<Held>>,
 }
 
 #[derive(Debug)]
 enum Kind {
-    Whole { chunks: VecDeque<Bytes>, left: u64, _reserved: Option<Reservation> },
+    Whole { body: Option<Body>, reserved: Option<Reservation> },
     Stream(Box<StreamBody>),
 }
 
-/// What lives as long as the body: dropped with it, whether it was read or not.
+/// What lives until the transport has let go of the last byte.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(crate) guard: RequestGuard,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) encoding: Encoding,
-    pub(crate) http2: bool,
+    guard: RequestGuard,
+    counters: Arc<Counters>,
+    encoding: Encoding,
+    /// Chunks the transport has not let go of.
+    outstanding: AtomicUsize,
+}
+
+impl Held {
+    pub(crate) fn new(guard: RequestGuard, counters: Arc<Counters>, encoding: Encoding) -> Self {
+        Self { guard, counters, encoding, outstanding: AtomicUsize::new(0) }
+    }
 }
 
 impl ReplyBody {
-    /// A small body of one chunk.
-    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        let len = bytes.len() as u64;
-        Self::whole(Coded { encoding: Encoding::Identity, len, chunks: vec![bytes] }, None)
+    /// A small body of its own.
+    pub(crate) fn full(text: impl AsRef<[u8]>) -> Self {
+        let mut splice = prestate_wire::Splice::new();
+        splice.text(text.as_ref());
+        Self::whole(splice.into_body(Encoding::Identity), None)
     }
 
     /// A body that is all there.
-    pub(crate) fn whole(coded: Coded, reserved: Option<Reservation>) -> Self {
-        let chunks = coded.chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
-        Self { kind: Kind::Whole { chunks, left: coded.len, _reserved: reserved }, held: None }
+    pub(crate) fn whole(body: Body, reserved: Option<Reservation>) -> Self {
+        let body = (!body.is_empty()).then_some(body);
+        Self { kind: Kind::Whole { body, reserved }, held: None }
     }
 
     pub(crate) fn stream(stream: StreamBody) -> Self {
@@ -71,182 +77,208 @@ impl ReplyBody {
 
     /// Ties the request to the body.
     pub(crate) fn hold(&mut self, held: Held) {
-        self.held = Some(held);
+        self.held = Some(Arc::new(held));
     }
 
     /// Length before the headers go out; `None` if it is not known then.
     pub(crate) fn len(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Whole { left, .. } => Some(*left),
+            Kind::Whole { body, .. } => Some(body.as_ref().map_or(0, Body::len)),
             Kind::Stream(_) => None,
         }
     }
 }
 
-impl Body for ReplyBody {
-    type Data = Bytes;
+impl http_body::Body for ReplyBody {
+    type Data = Chunk;
     type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Chunk>, BrokenOff>>> {
         let this = &mut *self;
-        let chunk = match &mut this.kind {
-            Kind::Whole { chunks, left, .. } => match next_slice(chunks, this.held.as_ref()) {
-                Some(chunk) => {
-                    *left = left.saturating_sub(chunk.len() as u64);
-                    chunk
-                }
+        let (body, reserved) = match &mut this.kind {
+            Kind::Whole { body, reserved } => match body.take() {
+                Some(body) => (body, reserved.take()),
                 None => return Poll::Ready(None),
             },
-            Kind::Stream(stream) => loop {
-                if let Some(chunk) = next_slice(&mut stream.ready, this.held.as_ref()) {
-                    stream.reserved.shrink(chunk.len() as u64);
-                    break chunk;
-                }
-                match stream.poll_more(cx) {
-                    Poll::Ready(Ok(true)) => {}
-                    Poll::Ready(Ok(false)) => return Poll::Ready(None),
-                    Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
-                    Poll::Pending => {
-                        if let Some(held) = &this.held {
-                            held.guard.not_ready();
-                        }
-                        return Poll::Pending;
-                    }
-                }
+            Kind::Stream(stream) => match ready!(stream.poll_next(cx)) {
+                None => return Poll::Ready(None),
+                Some(Ok((body, reserved))) => (body, Some(reserved)),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
             },
         };
-        if let Some(held) = &mut this.held {
-            held.counters.sent(held.encoding, chunk.len() as u64);
-            if held.http2 {
-                held.guard.handed_out();
-            }
-        }
+        let chunk = Chunk::new(body.into_buf(), this.held.clone(), reserved);
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.kind, Kind::Whole { chunks, .. } if chunks.is_empty())
+        matches!(&self.kind, Kind::Whole { body: None, .. })
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Whole { left, .. } => SizeHint::with_exact(*left),
-            Kind::Stream(_) => SizeHint::default(),
+        self.len().map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// Bytes that the transport writes when it can. They are counted as it does, and what belongs to
+/// them is let go with them: the body itself is gone long before.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    bytes: BodyBuf,
+    held: Option<Arc<Held>>,
+    _reserved: Option<Reservation>,
+}
+
+impl Chunk {
+    fn new(bytes: BodyBuf, held: Option<Arc<Held>>, reserved: Option<Reservation>) -> Self {
+        if let Some(held) = &held {
+            held.outstanding.fetch_add(1, Relaxed);
+            held.guard.waiting_for_reader();
+        }
+        Self { bytes, held, _reserved: reserved }
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.bytes.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if let Some(held) = &self.held {
+            held.counters.sent(held.encoding, count as u64);
+            held.guard.waiting_for_reader();
         }
     }
 }
 
-fn next_slice(chunks: &mut VecDeque<Bytes>, held: Option<&Held>) -> Option<Bytes> {
-    let front = chunks.front_mut()?;
-    if held.is_some_and(|held| held.http2) && front.len() > SLICE_BYTES {
-        return Some(front.split_to(SLICE_BYTES));
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(held) = &self.held
+            && held.outstanding.fetch_sub(1, Relaxed) == 1
+        {
+            held.guard.waiting_for_maker();
+        }
     }
-    chunks.pop_front()
 }
 
 /// A reply that is made while the client reads.
 #[derive(Debug)]
 pub(crate) struct StreamBody {
-    ready: VecDeque<Bytes>,
     /// `None` once the reply has ended.
     source: Option<Source>,
-    reserved: Reservation,
+    patience: Duration,
+    gates: Arc<Gates>,
     counters: Arc<Counters>,
     _turn: Option<Turn>,
 }
 
+/// Where a stream comes from.
 #[derive(Debug)]
-struct Source {
-    pieces: mpsc::Receiver<Piece>,
-    coder: StreamCoder,
-    tail: &'static str,
+pub(crate) struct Source {
+    /// Stands before the pieces.
+    pub(crate) head: String,
+    /// Pieces taken already.
+    pub(crate) begun: VecDeque<Rope>,
+    /// The pieces to come.
+    pub(crate) pieces: mpsc::Receiver<Piece>,
+    /// Stands behind the pieces.
+    pub(crate) tail: &'static str,
+    pub(crate) coder: BodyStream,
     balance: Balance,
-    patience: Duration,
     waiting: Pin<Box<Sleep>>,
 }
 
-impl StreamBody {
-    /// `begun` is what has been taken from `pieces` already, the head before it.
-    #[expect(clippy::too_many_arguments, reason = "one caller, all of them needed")]
+impl Source {
+    /// A stream of which nothing is sent yet.
     pub(crate) fn new(
         head: String,
-        begun: Vec<prestate_wire::Rope>,
-        tail: &'static str,
+        begun: Vec<Rope>,
         pieces: mpsc::Receiver<Piece>,
-        encoding: Encoding,
-        patience: Duration,
-        reserved: Reservation,
-        counters: Arc<Counters>,
-        turn: Option<Turn>,
+        tail: &'static str,
+        coder: BodyStream,
     ) -> Self {
-        let mut body = Self {
-            ready: VecDeque::new(),
-            source: Some(Source {
-                pieces,
-                coder: StreamCoder::new(encoding),
-                tail,
-                balance: Balance::default(),
-                patience,
-                waiting: Box::pin(tokio::time::sleep(patience)),
-            }),
-            reserved,
-            counters,
-            _turn: turn,
-        };
-        if let Some(source) = &mut body.source {
-            source.coder.push(Part::text(head), &mut body.ready);
-            for rope in begun {
-                source.push(rope, &mut body.ready);
-            }
-        }
-        body
+        let waiting = Box::pin(tokio::time::sleep(Duration::ZERO));
+        let balance = Balance::default();
+        Self { head, begun: begun.into(), pieces, tail, coder, balance, waiting }
     }
 
-    /// Fills `ready`; `false` at the end.
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, BrokenOff>> {
-        let Some(source) = &mut self.source else { return Poll::Ready(Ok(false)) };
-        let broken = match source.pieces.poll_recv(cx) {
-            Poll::Ready(Some(Ok(rope))) => {
-                let deadline = tokio::time::Instant::now() + source.patience;
-                source.waiting.as_mut().reset(deadline);
-                source.push(rope, &mut self.ready);
-                let bytes: usize = self.ready.iter().map(Bytes::len).sum();
-                match self.reserved.grow(bytes as u64) {
-                    Ok(()) => return Poll::Ready(Ok(true)),
-                    Err(error) => error.message,
-                }
-            }
-            Poll::Ready(Some(Err(error))) => error.message,
-            Poll::Ready(None) if source.balance.is_whole() => {
-                let Some(mut source) = self.source.take() else { return Poll::Ready(Ok(false)) };
-                source.coder.push(Part::text(source.tail), &mut self.ready);
-                source.coder.finish(&mut self.ready);
-                return Poll::Ready(Ok(true));
-            }
-            // A producer that panicked hangs up without a word.
-            Poll::Ready(None) => "its maker is gone".to_owned(),
-            Poll::Pending => {
-                ready!(Future::poll(source.waiting.as_mut(), cx));
-                count(&self.counters.timed_out);
-                "request timed out".to_owned()
-            }
-        };
-        self.source = None;
-        self.ready.clear();
-        count(&self.counters.broken_streams);
-        tracing::warn!(reason = %broken, "streamed reply broken off");
-        Poll::Ready(Err(BrokenOff { reason: broken }))
+    fn push(&mut self, rope: &Rope) -> io::Result<Body> {
+        self.balance.push_rope(rope);
+        self.coder.rope(rope)
     }
 }
 
-impl Source {
-    fn push(&mut self, rope: prestate_wire::Rope, out: &mut VecDeque<Bytes>) {
-        for chunk in rope.chunks() {
-            self.balance.push(&chunk);
+impl StreamBody {
+    /// `turn` is held until the end: a stream is work under way.
+    pub(crate) fn new(
+        mut source: Source,
+        patience: Duration,
+        gates: Arc<Gates>,
+        counters: Arc<Counters>,
+        turn: Option<Turn>,
+    ) -> Self {
+        source.waiting = Box::pin(tokio::time::sleep(patience));
+        Self { source: Some(source), patience, gates, counters, _turn: turn }
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<(Body, Reservation), BrokenOff>>> {
+        let Some(source) = &mut self.source else { return Poll::Ready(None) };
+        let coded = if !source.head.is_empty() {
+            let head = std::mem::take(&mut source.head);
+            source.coder.text(head.as_bytes())
+        } else if let Some(rope) = source.begun.pop_front() {
+            source.push(&rope)
+        } else {
+            match source.pieces.poll_recv(cx) {
+                Poll::Ready(Some(Ok(rope))) => {
+                    let deadline = tokio::time::Instant::now() + self.patience;
+                    source.waiting.as_mut().reset(deadline);
+                    source.push(&rope)
+                }
+                Poll::Ready(Some(Err(error))) => return self.broken(error.message),
+                Poll::Ready(None) if source.balance.is_whole() => {
+                    let Some(source) = self.source.take() else { return Poll::Ready(None) };
+                    source.coder.finish(source.tail.as_bytes())
+                }
+                // A maker that panicked hangs up without a word.
+                Poll::Ready(None) => return self.broken("its maker is gone".to_owned()),
+                Poll::Pending => {
+                    ready!(Future::poll(source.waiting.as_mut(), cx));
+                    count(&self.counters.timed_out);
+                    return self.broken("request timed out".to_owned());
+                }
+            }
+        };
+        let mut reserved = self.gates.reserve(Budget::Replies);
+        match coded {
+            Err(error) => self.broken(error.to_string()),
+            Ok(body) => match reserved.grow(body.len()) {
+                Err(error) => self.broken(error.message),
+                Ok(()) => Poll::Ready(Some(Ok((body, reserved)))),
+            },
         }
-        self.coder.push(Part::Rope(rope), out);
+    }
+
+    /// The maker is told by the drop of its channel.
+    fn broken<T>(&mut self, reason: String) -> Poll<Option<Result<T, BrokenOff>>> {
+        self.source = None;
+        count(&self.counters.broken_streams);
+        tracing::warn!(%reason, "streamed reply broken off");
+        Poll::Ready(Some(Err(BrokenOff { reason })))
     }
 }

@@ -1,7 +1,11 @@
-//! The lane's side of `prestate_wire`: parts of a reply in, chunks of a body out.
+//! Parts of a reply to a coded body.
 
 use bytes::Bytes;
-use prestate_wire::{Encoding, MIN_COMPRESS_BYTES, Rope};
+use prestate_wire::{Body, Encoding, Rope, Splice};
+
+/// Results that were just made are compressed off the runtime's threads from this size on:
+/// milliseconds a megabyte. Cached ones bring their compressed form along.
+const OFFLOAD_BYTES: u64 = 64 * 1024;
 
 /// A part of a reply: text of this reply alone, or a result's bytes.
 #[derive(Debug, Clone)]
@@ -23,51 +27,29 @@ impl Part {
     }
 }
 
-/// A body, coded.
-#[derive(Debug)]
-pub(crate) struct Coded {
-    pub(crate) encoding: Encoding,
-    pub(crate) chunks: Vec<Bytes>,
-    pub(crate) len: u64,
+/// Codes a whole body. `fresh` says that some of it was made for this reply.
+pub(crate) async fn encode(parts: Vec<Part>, encoding: Encoding, fresh: bool) -> Body {
+    let splice = spliced(&parts);
+    if encoding == Encoding::Identity || !fresh || splice.text_len() < OFFLOAD_BYTES {
+        return splice.into_body(encoding);
+    }
+    match tokio::task::spawn_blocking(move || splice.into_body(encoding)).await {
+        Ok(body) => body,
+        // It panicked, or the runtime ends: the bytes are still good as they are.
+        Err(error) => {
+            tracing::error!(%error, "compression failed");
+            spliced(&parts).into_body(Encoding::Identity)
+        }
+    }
 }
 
-/// Length of the parts' text.
-pub(crate) fn plain_len(parts: &[Part]) -> u64 {
-    parts.iter().map(Part::len).sum()
-}
-
-/// Codes a whole body. Small ones stay as they are.
-pub(crate) async fn encode(parts: Vec<Part>, wanted: Encoding) -> Coded {
-    let _ = (wanted, MIN_COMPRESS_BYTES);
-    let mut chunks = Vec::with_capacity(parts.len());
-    let mut len = 0;
+fn spliced(parts: &[Part]) -> Splice {
+    let mut splice = Splice::new();
     for part in parts {
-        len += part.len();
         match part {
-            Part::Text(text) => chunks.push(text),
-            Part::Rope(rope) => chunks.extend(rope.chunks()),
+            Part::Text(text) => splice.text(text),
+            Part::Rope(rope) => splice.rope(rope),
         }
     }
-    Coded { encoding: Encoding::Identity, chunks, len }
-}
-
-/// Codes a body while it is made.
-#[derive(Debug)]
-pub(crate) struct StreamCoder;
-
-impl StreamCoder {
-    pub(crate) fn new(_: Encoding) -> Self {
-        Self
-    }
-
-    /// Appends and flushes: the chunks can be read at once.
-    pub(crate) fn push(&mut self, part: Part, out: &mut impl Extend<Bytes>) {
-        match part {
-            Part::Text(text) => out.extend([text]),
-            Part::Rope(rope) => out.extend(rope.chunks()),
-        }
-    }
-
-    /// The end of the coded body.
-    pub(crate) fn finish(self, _: &mut impl Extend<Bytes>) {}
+    splice
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     LaneConfig,
+    balance::Balance,
     coding::Part,
     envelope::{Entry, NULL_ID},
     stats::{Counters, count},
@@ -155,7 +156,7 @@ impl Dispatcher {
         taken: &AtomicU64,
     ) -> Result<(Vec<Rope>, bool), RpcError> {
         let mut begun = Vec::new();
-        let mut balance = crate::balance::Balance::default();
+        let mut balance = Balance::default();
         let mut len = 0;
         while len < until {
             let Ok(piece) = tokio::time::timeout(self.call_timeout, pieces.recv()).await else {
@@ -170,9 +171,7 @@ impl Dispatcher {
                 return Err(RpcError::internal());
             };
             let rope = piece?;
-            for chunk in rope.chunks() {
-                balance.push(&chunk);
-            }
+            balance.push_rope(&rope);
             len += rope.len();
             taken.fetch_add(rope.len(), Relaxed);
             begun.push(rope);

@@ -93,23 +93,19 @@ impl Connection {
         count(&self.lane.counters.requests);
         let origin = request.headers().get(ORIGIN).cloned();
         let mut reply = self.route(request).await;
-        self.finish(&mut reply, origin.as_ref(), guard, http2);
+        self.finish(&mut reply, origin.as_ref(), guard);
         reply
     }
 
     /// What every reply carries.
-    fn finish(
-        &self,
-        reply: &mut Reply,
-        origin: Option<&HeaderValue>,
-        guard: RequestGuard,
-        http2: bool,
-    ) {
+    fn finish(&self, reply: &mut Reply, origin: Option<&HeaderValue>, guard: RequestGuard) {
         let lane = &self.lane;
-        lane.cors.decorate(origin, reply.headers_mut());
-        // One header, always: caches must not mix up codings or origins.
-        let vary = if lane.cors.is_off() { "accept-encoding" } else { "accept-encoding, origin" };
+        // A preflight has said all of this already.
         if !reply.headers().contains_key(VARY) {
+            lane.cors.decorate(origin, reply.headers_mut());
+            // One header, always: caches must not mix up codings or origins.
+            let vary =
+                if lane.cors.is_off() { "accept-encoding" } else { "accept-encoding, origin" };
             reply.headers_mut().insert(VARY, HeaderValue::from_static(vary));
         }
         let encoding = match reply.headers().get("content-encoding").map(HeaderValue::as_bytes) {
@@ -119,7 +115,7 @@ impl Connection {
         };
         if reply.status() != StatusCode::SWITCHING_PROTOCOLS {
             let counters = Arc::clone(&lane.counters);
-            reply.body_mut().hold(Held { guard, counters, encoding, http2 });
+            reply.body_mut().hold(Held::new(guard, counters, encoding));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     admission::{Bytes as Budget, Gates, Turn},
-    body::{ReplyBody, StreamBody},
+    body::{ReplyBody, Source, StreamBody},
     coding,
     dispatch::{Answered, Answering, Summary, TAIL, error_without_id},
     stats::{Counters, count},
@@ -12,7 +12,7 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER},
 };
 use prestate_rpc_api::RpcError;
-use prestate_wire::Encoding;
+use prestate_wire::{BodyStream, Encoding};
 use std::{
     fmt::Write as _,
     sync::Arc,
@@ -89,38 +89,36 @@ pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
     match body {
         Answering::Nothing => empty(StatusCode::NO_CONTENT),
         Answering::Whole(parts) => {
-            let plain_len = coding::plain_len(&parts);
             let begun = Instant::now();
-            let coded = coding::encode(parts, context.encoding).await;
+            let body = coding::encode(parts, context.encoding, summary.misses > 0).await;
             let compress = begun.elapsed();
-            if let Err(error) = reserved.grow(coded.len) {
+            if let Err(error) = reserved.grow(body.len()) {
                 return overload(&error, &context.counters);
             }
-            let encoding = coded.encoding;
+            let (encoding, text_len) = (body.encoding(), body.text_len());
             let mut response =
-                response(StatusCode::OK, Some(JSON), ReplyBody::whole(coded, Some(reserved)));
+                response(StatusCode::OK, Some(JSON), ReplyBody::whole(body, Some(reserved)));
             let timed = (encoding != Encoding::Identity).then_some(compress);
             describe(&mut response, &summary, context.parse, timed);
-            response.headers_mut().insert("x-response-size", plain_len.into());
+            response.headers_mut().insert("x-response-size", text_len.into());
             encoded(&mut response, encoding);
             response
         }
         Answering::Stream { head, begun, pieces } => {
             let tail = if head.is_empty() { "" } else { TAIL };
-            let stream = StreamBody::new(
-                head,
-                begun,
-                tail,
-                pieces,
-                context.encoding,
-                context.patience,
-                reserved,
-                context.counters,
-                context.turn,
-            );
+            let coder = match BodyStream::new(context.encoding) {
+                Ok(coder) => coder,
+                Err(error) => {
+                    tracing::error!(%error, "no memory to compress a stream");
+                    return overload(&RpcError::server("out of memory"), &context.counters);
+                }
+            };
+            let Context { patience, gates, counters, turn, encoding, parse } = context;
+            let source = Source::new(head, begun, pieces, tail, coder);
+            let stream = StreamBody::new(source, patience, gates, counters, turn);
             let mut response = response(StatusCode::OK, Some(JSON), ReplyBody::stream(stream));
-            describe(&mut response, &summary, context.parse, None);
-            encoded(&mut response, context.encoding);
+            describe(&mut response, &summary, parse, None);
+            encoded(&mut response, encoding);
             response
         }
     }

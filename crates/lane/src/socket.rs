@@ -3,7 +3,8 @@
 use crate::{
     activity::RequestGuard,
     admission::Bytes as Budget,
-    coding::{self, Part},
+    balance::Balance,
+    coding::Part,
     dispatch::{Answering, TAIL, error_without_id},
     envelope::{self, Incoming},
     front::{Connection, Phase},
@@ -19,8 +20,8 @@ use http::{
 use hyper::body::Incoming as RequestBody;
 use hyper_util::rt::TokioIo;
 use prestate_rpc_api::RpcError;
-use prestate_wire::Encoding;
-use std::sync::atomic::Ordering::Relaxed;
+use prestate_wire::{Encoding, Rope};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_tungstenite::{
     WebSocketStream,
@@ -40,6 +41,8 @@ use tokio_tungstenite::{
 
 /// Messages of one socket that are worked on at a time; more wait in the socket.
 const MAX_CONCURRENT: usize = 16;
+/// Time the other side gets to answer our close.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// A message goes out in frames of about this size, so that a reply is not copied as one.
 const FRAME_BYTES: usize = 256 * 1024;
 
@@ -120,7 +123,7 @@ async fn run(connection: Connection, io: hyper::upgrade::Upgraded) {
         let _ = tokio::time::timeout(lane.config.write_timeout, socket.close(Some(frame))).await;
         // Until the other side closes too: closing with unread bytes would reset the socket and
         // the reason might be lost.
-        let _ = tokio::time::timeout(lane.config.write_timeout, async {
+        let _ = tokio::time::timeout(CLOSE_TIME, async {
             while let Some(Ok(_)) = socket.next().await {}
         })
         .await;
@@ -227,7 +230,7 @@ async fn send(
     let sent = match answer {
         Answering::Nothing => return Ok(()),
         Answering::Whole(parts) => {
-            let len = coding::plain_len(&parts);
+            let len = parts.iter().map(Part::len).sum();
             let parts = match reserved.grow(len) {
                 Ok(()) => parts,
                 Err(error) => {
@@ -235,22 +238,28 @@ async fn send(
                     vec![Part::text(error_without_id(&error))]
                 }
             };
-            for chunk in coding::encode(parts, Encoding::Identity).await.chunks {
-                message.push(chunk).await.map_err(|_| None)?;
+            for part in parts {
+                let pushed = match part {
+                    Part::Text(text) => message.push(text).await,
+                    Part::Rope(rope) => message.push_rope(&rope).await,
+                };
+                pushed.map_err(|_| None)?;
             }
             message.finish().await
         }
         Answering::Stream { head, begun, mut pieces } => {
-            let mut balance = crate::balance::Balance::default();
+            let mut balance = Balance::default();
             message.push(head.into()).await.map_err(|_| None)?;
             for rope in begun {
-                message.push_rope(&rope, &mut balance).await.map_err(|_| None)?;
+                balance.push_rope(&rope);
+                message.push_rope(&rope).await.map_err(|_| None)?;
             }
             loop {
                 let piece = tokio::time::timeout(lane.config.call_timeout, pieces.recv()).await;
                 match piece {
                     Ok(Some(Ok(rope))) => {
-                        message.push_rope(&rope, &mut balance).await.map_err(|_| None)?;
+                        balance.push_rope(&rope);
+                        message.push_rope(&rope).await.map_err(|_| None)?;
                         message.flush().await.map_err(|_| None)?;
                     }
                     Ok(None) if balance.is_whole() => break,
@@ -289,13 +298,8 @@ impl Fragments<'_> {
         if self.pending.len() >= FRAME_BYTES { self.flush().await } else { Ok(()) }
     }
 
-    async fn push_rope(
-        &mut self,
-        rope: &prestate_wire::Rope,
-        balance: &mut crate::balance::Balance,
-    ) -> Result<(), tungstenite::Error> {
+    async fn push_rope(&mut self, rope: &Rope) -> Result<(), tungstenite::Error> {
         for chunk in rope.chunks() {
-            balance.push(&chunk);
             self.push(chunk).await?;
         }
         Ok(())

@@ -1,5 +1,14 @@
 //! The lane over real sockets. Tests that stem from a public bug carry its number in the research
 //! list of 58 as `Bnn` in their comment.
 
+mod auth;
+mod clients;
 mod envelope;
+mod framing;
+mod limits;
+mod resources;
+mod routes;
+mod socket;
+mod streams;
 mod support;
+mod timers;

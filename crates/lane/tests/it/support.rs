@@ -281,6 +281,10 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap()
     }
 
+    pub(crate) fn json_decoded(&self) -> Value {
+        serde_json::from_str(&self.decoded()).unwrap()
+    }
+
     /// The body as a client shows it.
     pub(crate) fn decoded(&self) -> String {
         let mut text = String::new();

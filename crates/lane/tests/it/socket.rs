@@ -1,0 +1,252 @@
+//! WebSocket.
+
+use crate::support::{Server, big_json, result, rpc, streamed};
+use futures_util::{SinkExt, StreamExt};
+use prestate_lane::LaneConfig;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{Message, protocol::WebSocketConfig, protocol::frame::coding::CloseCode},
+};
+
+type Socket = WebSocketStream<TcpStream>;
+
+async fn open(server: &Server) -> Socket {
+    let stream = TcpStream::connect(server.addr).await.unwrap();
+    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+    let url = format!("ws://{}/", server.addr);
+    client_async_with_config(url, stream, Some(config)).await.unwrap().0
+}
+
+/// The next text; everything is given up after a while.
+async fn text(socket: &mut Socket) -> String {
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(20), socket.next()).await;
+        match next.expect("nothing came").expect("closed").unwrap() {
+            Message::Text(text) => return text.to_string(),
+            Message::Ping(_) | Message::Pong(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn ask(socket: &mut Socket, body: &str) -> String {
+    socket.send(Message::text(body)).await.unwrap();
+    text(socket).await
+}
+
+/// How the server ends it.
+async fn close_code(socket: &mut Socket) -> Option<CloseCode> {
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(20), socket.next()).await;
+        match next.expect("nothing came") {
+            Some(Ok(Message::Close(frame))) => return frame.map(|frame| frame.code),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => panic!("{error}"),
+            None => return None,
+        }
+    }
+}
+
+#[test]
+fn calls_and_batches_answer_as_over_http() {
+    let server = Server::start();
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        for body in [
+            rpc("eth_chainId", "[]"),
+            rpc("test_echo", r#"[{"a" : 1.0}]"#),
+            rpc("test_error", "[]"),
+            rpc("test_panic", "[]"),
+            rpc("nope_x", "[]"),
+            rpc("test_big", "[3000000]"),
+            "{".into(),
+            "[]".into(),
+            "7".into(),
+            r#"{"jsonrpc":"2.0","id":true,"method":"eth_chainId"}"#.into(),
+            r#"{"jsonrpc":"2.0","id":"\u0041","method":"eth_chainId"}"#.into(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}"#.into(),
+            format!("[{},{}]", rpc("eth_chainId", "[]"), rpc("test_error", "[]")),
+        ] {
+            let over_http = tokio::task::block_in_place(|| server.call(&body));
+            assert!(ask(&mut socket, &body).await == over_http, "{body}");
+        }
+        socket.send(Message::binary(rpc("eth_chainId", "[]"))).await.unwrap();
+        assert_eq!(text(&mut socket).await, result("\"0x1\""));
+        socket.close(None).await.unwrap();
+        assert_eq!(close_code(&mut socket).await, None);
+    });
+    server.until("the place is free", |server| server.stats().connections_open == 0);
+    assert_eq!(server.stats().sockets, 1);
+}
+
+/// B41 (nodecore#267): silence.
+#[test]
+fn notifications_are_not_answered() {
+    let server = Server::start();
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        let note = r#"{"jsonrpc":"2.0","method":"eth_chainId"}"#;
+        socket.send(Message::text(note)).await.unwrap();
+        socket.send(Message::text(format!("[{note},{note}]"))).await.unwrap();
+        assert_eq!(ask(&mut socket, &rpc("eth_chainId", "[]")).await, result("\"0x1\""));
+    });
+    assert_eq!(server.seen.calls.load(SeqCst), 4);
+}
+
+/// A slow call does not hold up the ones after it.
+#[test]
+fn calls_run_side_by_side() {
+    let server = Server::start();
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        socket.send(Message::text(rpc("test_sleep", "[1000]"))).await.unwrap();
+        assert_eq!(ask(&mut socket, &rpc("eth_chainId", "[]")).await, result("\"0x1\""));
+        assert_eq!(text(&mut socket).await, result("1000"));
+    });
+}
+
+#[test]
+fn streams_are_one_message() {
+    let server = Server::start();
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        let answer = ask(&mut socket, &rpc("test_stream", "[20,100000]")).await;
+        assert!(answer == result(&streamed(20, 100_000)));
+        // One that breaks off ends the socket, unfinished.
+        for end in ["fail", "vanish"] {
+            let mut socket = open(&server).await;
+            let body = rpc("test_stream", &format!(r#"[5,5000,"{end}"]"#));
+            socket.send(Message::text(body)).await.unwrap();
+            assert_eq!(close_code(&mut socket).await, Some(CloseCode::Error));
+        }
+        assert_eq!(ask(&mut socket, &rpc("eth_chainId", "[]")).await, result("\"0x1\""));
+    });
+}
+
+/// B25 (go-ethereum#32279): messages are limited; the others live on.
+#[test]
+fn large_messages_end_their_socket_alone() {
+    let server = Server::with(LaneConfig { max_request_bytes: 10_000, ..Default::default() });
+    server.block_on(async {
+        let mut other = open(&server).await;
+        let mut socket = open(&server).await;
+        let fits = format!("{}{}", rpc("eth_chainId", "[]"), " ".repeat(9_900));
+        assert_eq!(ask(&mut socket, &fits).await, result("\"0x1\""));
+        socket.send(Message::text(" ".repeat(10_001))).await.unwrap();
+        assert_eq!(close_code(&mut socket).await, Some(CloseCode::Size));
+        assert_eq!(ask(&mut other, &rpc("eth_chainId", "[]")).await, result("\"0x1\""));
+    });
+}
+
+/// B30 (jsonrpsee#553): an oversized answer is an error with its id, and the socket goes on.
+#[test]
+fn large_answers_are_errors() {
+    let server = Server::with(LaneConfig { max_response_bytes: 1000, ..Default::default() });
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        let answer = ask(&mut socket, &rpc("test_big", "[1001]")).await;
+        assert!(
+            answer.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005"#),
+            "{answer}"
+        );
+        assert_eq!(ask(&mut socket, &rpc("test_big", "[1000]")).await, result(&big_json(1000)));
+    });
+}
+
+/// B26 (go-ethereum#35111): 404 on another path; versions and keys are checked.
+#[test]
+fn handshakes_are_checked() {
+    let server = Server::start();
+    let upgrade = "connection: keep-alive, Upgrade\r\nupgrade: WebSocket\r\n";
+    let version = "sec-websocket-version: 13\r\n";
+    let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let get = |path: &str, headers: &[&str]| server.connect().get(path, &headers.concat());
+    assert_eq!(get("/x", &[upgrade, version, key]).status, 404);
+    assert_eq!(get("/", &[upgrade, version]).status, 400);
+    let refused = get("/", &[upgrade, key, "sec-websocket-version: 8\r\n"]);
+    assert_eq!((refused.status, refused.header("sec-websocket-version")), (426, Some("13")));
+    assert_eq!(get("/", &[upgrade, version, key, "origin: http://evil.example\r\n"]).status, 403);
+    // B24: an extension is taken up only if it is offered, and none is here.
+    let offered = "sec-websocket-extensions: permessage-deflate\r\n";
+    for headers in [vec![upgrade, version, key], vec![upgrade, version, key, offered]] {
+        let response = get("/", &headers);
+        assert_eq!(response.status, 101);
+        // The example of RFC 6455 §1.3.
+        assert_eq!(response.header("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        assert_eq!(response.header("sec-websocket-extensions"), None);
+    }
+}
+
+/// A peer that does not answer pings is dropped, one that does stays.
+#[test]
+fn peers_that_are_gone_are_dropped() {
+    let ping_interval = Duration::from_millis(200);
+    let server = Server::with(LaneConfig { ping_interval, ..Default::default() });
+    let upgrade = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                   sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let mut silent = server.connect();
+    assert_eq!(silent.get("/", upgrade).status, 101);
+    server.block_on(async {
+        let mut alive = open(&server).await;
+        let pings = async {
+            let mut pings = 0;
+            while pings < 6 {
+                match alive.next().await.unwrap().unwrap() {
+                    Message::Ping(_) => pings += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), pings).await.unwrap();
+        assert_eq!(ask(&mut alive, &rpc("eth_chainId", "[]")).await, result("\"0x1\""));
+    });
+    // Pings, then a close frame with 1008.
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut silent.stream, &mut bytes).unwrap();
+    let close =
+        bytes.windows(4).position(|four| four[0] == 0x88 && four[2..] == 1008_u16.to_be_bytes());
+    assert!(close.is_some(), "{bytes:02x?}");
+}
+
+/// A stopped reader of a socket does not pin its answers.
+#[test]
+fn sockets_that_are_not_read_are_dropped() {
+    let write_timeout = Duration::from_millis(300);
+    let server = Server::with(LaneConfig { write_timeout, ..Default::default() });
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        socket.send(Message::text(rpc("test_big", "[30000000]"))).await.unwrap();
+        tokio::task::block_in_place(|| {
+            server.until("it is dropped", |server| {
+                let stats = server.stats();
+                stats.hits == 1
+                    && stats.connections_open == 0
+                    && stats.response_bytes_in_flight == 0
+            });
+        });
+    });
+}
+
+#[test]
+fn shutdown_closes_sockets() {
+    let server = Server::start();
+    let mut socket = server.block_on(open(&server));
+    server.block_on(async {
+        socket.send(Message::text(rpc("test_sleep", "[500]"))).await.unwrap();
+    });
+    server.until("it runs", |server| server.seen.running.load(SeqCst) == 1);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let std = socket.into_inner().into_std().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.shutdown(Duration::from_secs(20)));
+        runtime.block_on(async {
+            let stream = TcpStream::from_std(std).unwrap();
+            let role = tokio_tungstenite::tungstenite::protocol::Role::Client;
+            let mut socket = WebSocketStream::from_raw_socket(stream, role, None).await;
+            assert_eq!(text(&mut socket).await, result("500"));
+            assert_eq!(close_code(&mut socket).await, Some(CloseCode::Away));
+        });
+    });
+}
