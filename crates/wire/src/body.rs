@@ -28,7 +28,8 @@ impl Part {
     fn piece_count(&self) -> usize {
         match self {
             Self::Bytes(_) => 1,
-            Self::Text(leaf) | Self::Deflated(leaf) => leaf.piece_count(),
+            Self::Text(leaf) => leaf.piece_count(),
+            Self::Deflated(leaf) => leaf.deflated_piece_count(),
         }
     }
 

@@ -19,7 +19,7 @@ const GROUP_BYTES: usize = 256 * 1024;
 const MIN_MATCH: usize = 6;
 const MAX_MATCH: usize = 258;
 /// Window of deflate.
-const WINDOW: u64 = 32 * 1024;
+pub(crate) const WINDOW: u64 = 32 * 1024;
 const HASH_BITS: u32 = 13;
 /// Literals in a row after which the search takes larger steps.
 const PATIENCE: u32 = 4;
@@ -31,14 +31,32 @@ pub(crate) struct Run {
     pub(crate) end: usize,
     /// Bytes of codes in the text before it.
     pub(crate) skipped: u64,
+    pub(crate) then: Then,
 }
+
+/// What stands behind a run.
+#[derive(Clone, Copy)]
+pub(crate) enum Then {
+    /// Bytes of others, or the end: blocks end here at a byte border.
+    Border,
+    /// A code that stands in the text already, so far back, within the window: it is copied like
+    /// any match, and the blocks go on. The distance is given less one; the length is [`MIN_COPY`]
+    /// at least.
+    Copy { length: usize, distance: u16 },
+}
+
+/// Shortest copy that can be made of matches, whatever its length.
+pub(crate) const MIN_COPY: usize = 8;
 
 /// So many literals, then a match; a match of length zero at the end of a run.
 #[derive(Clone, Copy)]
 struct Step {
     literals: u32,
     length: u16,
+    /// Less one.
     distance: u16,
+    /// The match is of a code, which is not in the own text.
+    is_code: bool,
 }
 
 /// Where text was seen: position in the own text, and number of its run.
@@ -49,7 +67,7 @@ struct Seen {
 }
 
 /// Compresses runs of `text`, each into blocks that end at a byte border and are not the last.
-/// Gives the bytes, and where each run ends in them.
+/// Gives the bytes, and where each stretch of runs up to a [`Then::Border`] ends in them.
 pub(crate) fn deflate_runs(text: &[u8], runs: &[Run]) -> (Vec<u8>, Vec<u32>) {
     let fixed = BlockCodes::fixed();
     let mut out = BitWriter::new();
@@ -63,7 +81,8 @@ pub(crate) fn deflate_runs(text: &[u8], runs: &[Run]) -> (Vec<u8>, Vec<u32>) {
         let mut at = run.start;
         loop {
             let end = run.end.min(at + GROUP_BYTES);
-            parts.push(Part { run: number, start: at, end, last: end == run.end });
+            let then = (end == run.end).then_some(run.then);
+            parts.push(Part { run: number, start: at, end, then });
             group_bytes += end - at;
             at = end;
             if group_bytes >= GROUP_BYTES {
@@ -84,8 +103,8 @@ struct Part {
     run: usize,
     start: usize,
     end: usize,
-    /// Whether the run ends here.
-    last: bool,
+    /// What comes next, where the run ends here.
+    then: Option<Then>,
 }
 
 fn encode_group(
@@ -103,37 +122,60 @@ fn encode_group(
     let mut step_ends = Vec::with_capacity(parts.len());
     for part in parts {
         finder.find(part, &mut steps, &mut counts);
+        if let Some(Then::Copy { length, distance }) = part.then {
+            copy(length, distance, &mut steps, &mut counts);
+        }
         step_ends.push(steps.len());
     }
     let codes = BlockCodes::of(&mut counts.literals, &mut counts.distances);
-    let mut first = 0;
-    for (part, end) in parts.iter().zip(step_ends) {
-        let text = &finder.text[part.start..part.end];
-        let steps = &steps[first..end];
-        first = end;
-        if !text.is_empty() {
-            encode_part(text, steps, &codes, fixed, out);
+    let mut first_step = 0;
+    let mut start = parts[0].start;
+    for (at, (part, end)) in parts.iter().zip(step_ends).enumerate() {
+        let border = matches!(part.then, Some(Then::Border));
+        if !border && at + 1 < parts.len() {
+            continue;
         }
-        if part.last {
+        encode_block(&finder.text[start..part.end], &steps[first_step..end], &codes, fixed, out);
+        (start, first_step) = (part.end, end);
+        if border {
             out.align();
             ends.push(out.len() as u32);
         }
     }
 }
 
+/// A code as matches at one distance.
+fn copy(mut length: usize, distance: u16, steps: &mut Vec<Step>, counts: &mut Counts) {
+    while length > 0 {
+        // What is left must not be too short for a match.
+        let now = match length {
+            0..=MAX_MATCH => length,
+            259 | 260 => MAX_MATCH - 3,
+            _ => MAX_MATCH,
+        };
+        let step = Step { literals: 0, length: now as u16, distance, is_code: true };
+        counts.add_match(&step);
+        steps.push(step);
+        length -= now;
+    }
+}
+
 /// Bits an encoder saves on a literal, about, by having codes made for the text.
 const SAVED_PER_LITERAL: f32 = 3.6;
 
-fn encode_part(
+/// Writes a block of own text and copied codes, if there is anything to write.
+fn encode_block(
     text: &[u8],
     steps: &[Step],
     codes: &BlockCodes,
     fixed: &BlockCodes,
     out: &mut BitWriter,
 ) {
-    let literals: usize = steps.iter().map(|step| step.literals as usize).sum();
     // Stored: 5 bytes and no flush after. Fixed: a byte a literal, and about 5 for block and flush.
-    if literals == text.len() && text.len() <= 4 {
+    if steps.iter().all(|step| step.length == 0) && text.len() <= 4 {
+        if text.is_empty() {
+            return;
+        }
         out.reserve(16);
         out.add(0, 3);
         out.pad();
@@ -142,6 +184,7 @@ fn encode_part(
         out.bytes(text);
         return;
     }
+    let literals: usize = steps.iter().map(|step| step.literals as usize).sum();
     let codes =
         if literals as f32 * SAVED_PER_LITERAL > codes.header_bits as f32 { codes } else { fixed };
     codes.write_header(out);
@@ -174,7 +217,9 @@ fn encode_part(
             out.add(u64::from(code.bits), u32::from(code.len));
             out.add(extra, extra_bits);
             out.flush();
-            rest = &rest[usize::from(step.length)..];
+            if !step.is_code {
+                rest = &rest[usize::from(step.length)..];
+            }
         }
     }
     let code = codes.literals[END_OF_BLOCK];
@@ -190,6 +235,12 @@ struct Counts {
 impl Counts {
     fn new() -> Self {
         Self { literals: [0; LITERALS], distances: [0; DISTANCES] }
+    }
+
+    #[inline]
+    fn add_match(&mut self, step: &Step) {
+        self.literals[length_symbol(step.length).0] += 1;
+        self.distances[distance_symbol(step.distance).0] += 1;
     }
 }
 
@@ -286,9 +337,9 @@ impl<'a> Finder<'a> {
                     literals: (start - anchor) as u32,
                     length: length as u16,
                     distance: (distance - 1) as u16,
+                    is_code: false,
                 };
-                counts.literals[length_symbol(step.length).0] += 1;
-                counts.distances[distance_symbol(step.distance).0] += 1;
+                counts.add_match(&step);
                 steps.push(step);
                 anchor = start + length;
                 if anchor >= 2 && anchor - 2 > at && anchor < stop {
@@ -303,7 +354,8 @@ impl<'a> Finder<'a> {
         for literal in &text[anchor..part.end] {
             counts.literals[usize::from(*literal)] += 1;
         }
-        steps.push(Step { literals: (part.end - anchor) as u32, length: 0, distance: 0 });
+        let literals = (part.end - anchor) as u32;
+        steps.push(Step { literals, length: 0, distance: 0, is_code: false });
     }
 }
 
@@ -331,28 +383,47 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Read;
 
-    /// Puts codes between the runs, as stored blocks, and inflates the whole.
+    /// A code: nothing that own text matches by chance.
+    fn filler(len: usize) -> Vec<u8> {
+        (0..len).map(|at| b"GHIJKLMNOPQRSTUVWXYZ"[(at * at + at / 7) % 20]).collect()
+    }
+
+    /// Puts codes between the runs, as stored blocks where they are not copied, and inflates.
     fn round_trip(pieces: &[(Vec<u8>, usize)]) {
         let mut text = Vec::new();
         let mut runs = Vec::new();
         let mut whole = Vec::new();
         let mut skipped = 0u64;
-        let filler = |len: usize| vec![b'#'; len];
-        for (piece, code) in pieces {
+        let mut seen = std::collections::HashMap::new();
+        let mut borders = Vec::new();
+        for (at, (piece, code)) in pieces.iter().enumerate() {
             let start = text.len();
             text.extend_from_slice(piece);
-            runs.push(Run { start, end: text.len(), skipped });
-            skipped += *code as u64;
             whole.extend_from_slice(piece);
+            let distance = seen.insert(*code, whole.len()).map(|before| whole.len() - before);
+            let then = match distance {
+                Some(distance)
+                    if distance <= 32_768 && *code >= MIN_COPY && at + 1 < pieces.len() =>
+                {
+                    Then::Copy { length: *code, distance: (distance - 1) as u16 }
+                }
+                _ => Then::Border,
+            };
+            if matches!(then, Then::Border) {
+                borders.push(*code);
+            }
+            runs.push(Run { start, end: text.len(), skipped, then });
+            skipped += *code as u64;
             whole.extend(filler(*code));
         }
         let (deflated, ends) = deflate_runs(&text, &runs);
+        assert_eq!(ends.len(), borders.len());
         let mut stream = Vec::new();
         let mut start = 0;
-        for (end, (_, code)) in ends.iter().zip(pieces) {
+        for (end, code) in ends.iter().zip(borders) {
             stream.extend_from_slice(&deflated[start..*end as usize]);
             start = *end as usize;
-            for part in filler(*code).chunks(65_535) {
+            for part in filler(code).chunks(65_535) {
                 stream.push(0);
                 stream.extend_from_slice(&(part.len() as u16).to_le_bytes());
                 stream.extend_from_slice(&(!(part.len() as u16)).to_le_bytes());
@@ -378,7 +449,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_inflate_to_their_text(pieces in prop::collection::vec((piece(), prop_oneof![Just(0usize), 1usize..100, 30_000usize..70_000]), 0..40)) {
+        fn runs_inflate_to_their_text(pieces in prop::collection::vec((piece(), prop_oneof![Just(0usize), 1usize..20, 250usize..270, 510usize..530, Just(20_000usize), 30_000usize..70_000]), 0..40)) {
             round_trip(&pieces);
         }
     }

@@ -40,3 +40,22 @@ pub use traces::{
 pub use views::{
     CodeView, write_block_diff, write_block_summary, write_sides, write_transaction_diff,
 };
+
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub fn bench_code(text: &[u8], level: i32) -> Vec<u8> {
+    if level < 0 {
+        deflate_runs::deflate_runs(
+            text,
+            &[deflate_runs::Run {
+                start: 0,
+                end: text.len(),
+                skipped: 0,
+                then: deflate_runs::Then::Border,
+            }],
+        )
+        .0
+    } else {
+        deflate::deflate_open(text, level)
+    }
+}

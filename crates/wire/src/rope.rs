@@ -1,12 +1,13 @@
 use crate::{
     CodeSegment, Encoding, RopeBuilder,
+    code::DeflatedCode,
     crc::{self, Crc},
-    deflate_runs::{Run, deflate_runs},
+    deflate_runs::{MIN_COPY, Run, Then, WINDOW, deflate_runs},
     zstd,
 };
 use bytes::Bytes;
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{
         Arc, OnceLock,
@@ -44,14 +45,20 @@ pub(crate) struct Leaf {
     deflated: OnceLock<Deflated>,
 }
 
-/// A leaf's own text in deflate: for each run of it blocks that end at a byte border and are not
-/// the last of a stream.
-pub(crate) struct Deflated {
-    bytes: Bytes,
-    /// Where each run ends in `bytes`.
-    ends: Box<[u32]>,
-    /// Length of the leaf in deflate, codes included.
+/// A leaf in deflate: own bytes up to the first cut, the code there, own bytes up to the second
+/// cut, and so on. All blocks end at byte borders there, and none is the last of a stream.
+///
+/// There are fewer cuts than in the text: a code that stands a little before already is copied
+/// from there.
+struct Deflated {
+    owned: Bytes,
+    cuts: Box<[DeflatedCut]>,
     len: u64,
+}
+
+struct DeflatedCut {
+    at: u32,
+    code: Arc<DeflatedCode>,
 }
 
 /// A code standing in a leaf's own text.
@@ -96,24 +103,29 @@ impl Leaf {
         &self.owned[start..end]
     }
 
-    /// Deflate of a piece.
+    /// Number of pieces in deflate.
+    pub(crate) fn deflated_piece_count(&self) -> usize {
+        2 * self.deflated().cuts.len() + 1
+    }
+
+    /// A piece in deflate, maybe empty.
     pub(crate) fn deflated_piece(&self, at: usize) -> &[u8] {
-        if at % 2 == 1 {
-            return self.cuts[at / 2].code.deflated();
-        }
         let deflated = self.deflated();
+        if at % 2 == 1 {
+            return &deflated.cuts[at / 2].code.bytes;
+        }
         let (start, end) = deflated.run(at / 2);
-        &deflated.bytes[start..end]
+        &deflated.owned[start..end]
     }
 
     /// As [`Self::deflated_piece`], shared.
     pub(crate) fn deflated_bytes(&self, at: usize) -> Bytes {
-        if at % 2 == 1 {
-            return self.cuts[at / 2].code.deflated().clone();
-        }
         let deflated = self.deflated();
+        if at % 2 == 1 {
+            return deflated.cuts[at / 2].code.bytes.clone();
+        }
         let (start, end) = deflated.run(at / 2);
-        deflated.bytes.slice(start..end)
+        deflated.owned.slice(start..end)
     }
 
     /// As [`Self::text_piece`], shared.
@@ -126,21 +138,40 @@ impl Leaf {
     }
 
     fn deflated(&self) -> &Deflated {
-        self.deflated.get_or_init(|| {
-            let mut skipped = 0;
-            let runs: Vec<_> = (0..=self.cuts.len())
-                .map(|at| {
-                    let (start, end) = self.run(at);
-                    let run = Run { start, end, skipped };
-                    skipped += self.cuts.get(at).map_or(0, |cut| cut.code.text().len() as u64);
-                    run
-                })
-                .collect();
-            let (bytes, ends) = deflate_runs(&self.owned, &runs);
-            let codes: usize = self.cuts.iter().map(|cut| cut.code.deflated().len()).sum();
-            let len = (bytes.len() + codes) as u64;
-            Deflated { bytes: bytes.into(), ends: ends.into(), len }
-        })
+        self.deflated.get_or_init(|| self.deflate())
+    }
+
+    fn deflate(&self) -> Deflated {
+        let mut runs = Vec::with_capacity(self.cuts.len() + 1);
+        let mut codes = Vec::new();
+        // Where each code stood last in the text.
+        let mut seen = HashMap::new();
+        let mut skipped = 0;
+        for (at, cut) in self.cuts.iter().enumerate() {
+            let (start, end) = self.run(at);
+            let length = cut.code.text().len();
+            let place = end as u64 + skipped;
+            let distance = seen
+                .insert(Arc::as_ptr(&cut.code), place)
+                .map(|before| place - before)
+                .filter(|distance| *distance <= WINDOW && length >= MIN_COPY);
+            let then = match distance {
+                Some(distance) => Then::Copy { length, distance: (distance - 1) as u16 },
+                None => {
+                    codes.push(cut.code.deflated());
+                    Then::Border
+                }
+            };
+            runs.push(Run { start, end, skipped, then });
+            skipped += length as u64;
+        }
+        let (start, end) = self.run(self.cuts.len());
+        runs.push(Run { start, end, skipped, then: Then::Border });
+        let (owned, ends) = deflate_runs(&self.owned, &runs);
+        let shared: usize = codes.iter().map(|code| code.bytes.len()).sum();
+        let len = (owned.len() + shared) as u64;
+        let cuts = ends.into_iter().zip(codes).map(|(at, code)| DeflatedCut { at, code }).collect();
+        Deflated { owned: owned.into(), cuts, len }
     }
 
     /// Length of the leaf in deflate.
@@ -170,19 +201,19 @@ impl Leaf {
     }
 
     fn owned_bytes(&self) -> u64 {
-        let deflated = self
-            .deflated
-            .get()
-            .map_or(0, |deflated| deflated.bytes.len() + size_of_val::<[u32]>(&deflated.ends));
+        let deflated = self.deflated.get().map_or(0, |deflated| {
+            deflated.owned.len() + size_of_val::<[DeflatedCut]>(&deflated.cuts)
+        });
         let cuts = size_of_val::<[Cut]>(&self.cuts);
         (size_of::<Self>() + self.owned.len() + cuts + deflated) as u64
     }
 }
 
 impl Deflated {
+    /// Own bytes number `at`, from `0` to the number of cuts.
     fn run(&self, at: usize) -> (usize, usize) {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        (start as usize, self.ends[at] as usize)
+        let start = if at == 0 { 0 } else { self.cuts[at - 1].at as usize };
+        (start, self.cuts.get(at).map_or(self.owned.len(), |cut| cut.at as usize))
     }
 }
 
