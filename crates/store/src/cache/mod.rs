@@ -1,0 +1,236 @@
+//! Finished replies in memory.
+//!
+//! Written by hand rather than taken from `moka` or `quick_cache`, which weigh an entry once, when
+//! it comes in. A reply's weight is neither its own nor constant: most of its bytes are codes it
+//! shares with other replies, freed when the last of them goes, and its compressed form appears
+//! with the first client that asks for it. Their coalescing also lets every waiter try again after
+//! a failure, one by one, where all should be told.
+//!
+//! Nothing here looks into a reply.
+
+mod flight;
+mod ledger;
+mod policy;
+
+pub use flight::Outcome;
+
+use alloy_primitives::B256;
+use flight::Flights;
+use ledger::Ledger;
+use parking_lot::Mutex;
+use policy::Policy;
+use prestate_wire::Rope;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// What a reply answers. The block is named by its hash, so that a reorg cannot bring up a reply
+/// of another block under the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ReplyKey {
+    /// The block.
+    pub block_hash: B256,
+    /// Which view of it: a method, or a method and a tracer.
+    pub view: &'static str,
+    /// What else decides the bytes, written in one way only: defaults filled in, lists sorted.
+    pub options: Arc<str>,
+}
+
+/// Finished replies, bounded by the bytes they really take: each reply's own, and every shared
+/// code once.
+///
+/// `E` is the error of a computation. Clones of it go to all who waited.
+#[derive(Debug)]
+pub struct ReplyCache<E> {
+    kept: Mutex<Kept>,
+    flights: Flights<E>,
+    capacity_bytes: u64,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: HashMap<ReplyKey, Entry>,
+    policy: Policy,
+    ledger: Ledger,
+}
+
+#[derive(Debug)]
+struct Entry {
+    reply: Rope,
+    /// Bytes of its own the ledger was told of.
+    owned_bytes: u64,
+    cost: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    coalesced: AtomicU64,
+    failures: AtomicU64,
+    evictions: AtomicU64,
+    oversized: AtomicU64,
+}
+
+/// Counts and sizes of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheStats {
+    /// Replies kept.
+    pub entries: u64,
+    /// Bytes of their own: text, lists, compressed forms.
+    pub owned_bytes: u64,
+    /// Distinct codes they show.
+    pub codes: u64,
+    /// Bytes of those, each counted once.
+    pub code_bytes: u64,
+    /// The bound on both sums together.
+    pub capacity_bytes: u64,
+    /// Look-ups that found a reply.
+    pub hits: u64,
+    /// Look-ups that found none, and computed it where they could.
+    pub misses: u64,
+    /// Look-ups that waited for another's computation.
+    pub coalesced: u64,
+    /// Computations that failed.
+    pub failures: u64,
+    /// Replies dropped to make room.
+    pub evictions: u64,
+    /// Replies that were larger than the whole cache, and not kept.
+    pub oversized: u64,
+}
+
+impl CacheStats {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.owned_bytes + self.code_bytes
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> u64 {
+        self.ledger.owned_bytes() + self.ledger.code_bytes()
+    }
+
+    fn get(&mut self, key: &ReplyKey) -> Option<Rope> {
+        let entry = self.entries.get_mut(key)?;
+        // A compressed form was made since: of the codes as well, as they are made together.
+        let owned_bytes = entry.reply.owned_bytes();
+        if owned_bytes != entry.owned_bytes {
+            self.ledger.recount(&entry.reply, entry.owned_bytes, owned_bytes);
+            entry.owned_bytes = owned_bytes;
+        }
+        self.policy.touch(key, entry.cost, owned_bytes);
+        Some(entry.reply.clone())
+    }
+
+    fn remove(&mut self, key: &ReplyKey) -> bool {
+        let Some(entry) = self.entries.remove(key) else { return false };
+        self.ledger.remove(&entry.reply, entry.owned_bytes);
+        self.policy.remove(key);
+        true
+    }
+
+    fn insert(&mut self, key: ReplyKey, reply: Rope, cost: Duration) {
+        self.remove(&key);
+        let owned_bytes = reply.owned_bytes();
+        self.ledger.add(&reply, owned_bytes);
+        self.policy.insert(key.clone(), cost, owned_bytes);
+        self.entries.insert(key, Entry { reply, owned_bytes, cost });
+    }
+
+    /// Drops the least valuable until the bound holds. Returns how many.
+    fn shrink(&mut self, capacity_bytes: u64) -> u64 {
+        let mut evicted = 0;
+        while self.bytes() > capacity_bytes {
+            let Some(key) = self.policy.least_valuable() else { break };
+            evicted += u64::from(self.remove(&key));
+        }
+        evicted
+    }
+
+    fn recount(&mut self) {
+        for entry in self.entries.values_mut() {
+            let owned_bytes = entry.reply.owned_bytes();
+            self.ledger.recount(&entry.reply, entry.owned_bytes, owned_bytes);
+            entry.owned_bytes = owned_bytes;
+        }
+    }
+}
+
+impl<E> ReplyCache<E> {
+    /// A cache of at most `capacity_bytes`. Zero keeps nothing and coalesces all the same.
+    pub fn new(capacity_bytes: u64) -> Self {
+        Self {
+            kept: Mutex::default(),
+            flights: Flights::default(),
+            capacity_bytes,
+            counters: Counters::default(),
+        }
+    }
+
+    /// A reply, if it is kept.
+    pub fn get(&self, key: &ReplyKey) -> Option<Rope> {
+        let found = self.find(key);
+        let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
+        counter.fetch_add(1, Relaxed);
+        found
+    }
+
+    fn find(&self, key: &ReplyKey) -> Option<Rope> {
+        let mut kept = self.kept.lock();
+        let found = kept.get(key)?;
+        let evicted = kept.shrink(self.capacity_bytes);
+        self.counters.evictions.fetch_add(evicted, Relaxed);
+        Some(found)
+    }
+
+    /// Keeps a reply that took `cost` to make, dropping less valuable ones for it. A reply that is
+    /// larger than the whole cache is not kept, and nothing is dropped for it.
+    pub fn insert(&self, key: ReplyKey, reply: Rope, cost: Duration) {
+        let codes: u64 = reply.codes().map(|code| code.memory_bytes()).sum();
+        if reply.owned_bytes() + codes > self.capacity_bytes {
+            self.counters.oversized.fetch_add(1, Relaxed);
+            return;
+        }
+        let mut kept = self.kept.lock();
+        kept.insert(key, reply, cost);
+        let evicted = kept.shrink(self.capacity_bytes);
+        self.counters.evictions.fetch_add(evicted, Relaxed);
+    }
+
+    /// Drops everything.
+    pub fn clear(&self) {
+        *self.kept.lock() = Kept::default();
+    }
+
+    /// Counts and sizes, compressed forms made since the last look-up included.
+    pub fn stats(&self) -> CacheStats {
+        let mut kept = self.kept.lock();
+        kept.recount();
+        let evicted = kept.shrink(self.capacity_bytes);
+        let Counters { hits, misses, coalesced, failures, evictions, oversized } = &self.counters;
+        evictions.fetch_add(evicted, Relaxed);
+        CacheStats {
+            entries: kept.entries.len() as u64,
+            owned_bytes: kept.ledger.owned_bytes(),
+            codes: kept.ledger.codes(),
+            code_bytes: kept.ledger.code_bytes(),
+            capacity_bytes: self.capacity_bytes,
+            hits: hits.load(Relaxed),
+            misses: misses.load(Relaxed),
+            coalesced: coalesced.load(Relaxed),
+            failures: failures.load(Relaxed),
+            evictions: evictions.load(Relaxed),
+            oversized: oversized.load(Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
