@@ -1,12 +1,12 @@
-use crate::errors::CommandError;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::{errors::CommandError, replay::progress};
+use indicatif::ProgressBar;
 use prestate_diff::{Driver, Execution, LookupInspector, check_invariant, replay};
 use prestate_host::{ChainSpec, check_header, summary};
 use prestate_host_embedded::{BlockFile, load_path};
 use prestate_types::{GethOptions, TxDiff};
 use prestate_wire::{CodeTable, KnownCodes, RopeBuilder, TraceList, write_geth_diff};
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     ops::ControlFlow,
     path::PathBuf,
     process::ExitCode,
@@ -28,13 +28,7 @@ struct Line {
 /// Executes every block, holds it against its header and its parts against the whole, and prints a
 /// line a block. The exit code is 1 if a block differs.
 pub(crate) fn run(spec: &ChainSpec, paths: &[PathBuf]) -> Result<ExitCode, CommandError> {
-    let bar = ProgressBar::new(paths.len() as u64);
-    if !io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
+    let bar = progress(paths.len(), "checking");
     print(&bar, &format!(
         "{:>9}  {:<16} {:>5} {:>7} {:>10} {:>13} {:>11}",
         "block", "rules", "txs", "Mgas", "replay ms", "diff+JSON ms", "JSON bytes"

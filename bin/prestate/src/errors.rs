@@ -30,6 +30,12 @@ pub(crate) enum CommandError {
     Genesis { path: PathBuf, source: serde_json::Error },
     #[error("transaction {wanted} is not in block {block}, which has {count} transactions")]
     NoSuchTransaction { wanted: B256, block: prestate_types::BlockRef, count: usize },
+    #[error(transparent)]
+    Lane(#[from] prestate_lane::LaneError),
+    #[error(transparent)]
+    Jwt(#[from] prestate_lane::JwtSecretError),
+    #[error("starting the runtime failed: {0}")]
+    Runtime(io::Error),
     #[error("{0}")]
     Usage(String),
     #[error("writing to standard output failed: {0}")]

@@ -5,10 +5,11 @@ mod check;
 mod diff;
 mod errors;
 mod replay;
+mod serve;
 mod source;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use std::{io::ErrorKind, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
 /// Exact state diffs of Ethereum blocks, per transaction and per block.
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
+        // Who reads has seen enough (`| head`).
+        Err(errors::CommandError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)

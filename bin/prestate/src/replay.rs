@@ -1,7 +1,14 @@
-use crate::{check, errors::CommandError, source::ChainArg};
+use crate::{check, errors::CommandError, serve::ServeArgs, source::ChainArg};
 use clap::Args;
-use prestate_host_embedded::block_paths;
-use std::{path::PathBuf, process::ExitCode};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use prestate_host::Host;
+use prestate_host_embedded::{ReplayHost, block_paths, load_path};
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
 
 /// `prestate replay`
 #[derive(Debug, Args)]
@@ -15,6 +22,8 @@ pub(crate) struct ReplayArgs {
     /// mainnet, sepolia, holesky, hoodi or a genesis file
     #[arg(long, value_name = "NAME|FILE", default_value = "mainnet")]
     chain: ChainArg,
+    #[command(flatten)]
+    serve: ServeArgs,
 }
 
 pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, CommandError> {
@@ -23,5 +32,35 @@ pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, CommandError> {
     for path in &args.paths {
         paths.extend(block_paths(path)?);
     }
-    check::run(&spec, &paths)
+    if args.check {
+        return check::run(&spec, &paths);
+    }
+    let bar = progress(paths.len(), "loading");
+    let mut files = Vec::with_capacity(paths.len());
+    for path in &paths {
+        files.push(load_path(path)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let host = ReplayHost::new(spec, files)?;
+    let summary = format!(
+        "{} blocks, {} to {}",
+        host.blocks().count(),
+        host.earliest()?.number,
+        host.head()?.number
+    );
+    args.serve.run(Arc::new(host), &summary)
+}
+
+/// A progress bar on a terminal, nothing elsewhere.
+pub(crate) fn progress(length: usize, what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(length as u64);
+    if !io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what);
+    bar
 }

@@ -1,8 +1,25 @@
-//! The namespaces, answered from the host, the store and the pipeline.
+//! The namespaces, answered from the host by replay; results are ropes, made once.
+//!
+//! [`Rpc`] is the [`Service`] that every transport calls. Work that executes transactions runs on
+//! blocking threads behind a permit ([`RpcConfig::max_executions`]); what is in the cache passes
+//! without one.
 
+mod args;
+mod block_param;
+mod blocks;
+mod config;
+mod debug;
+mod eth;
+mod faults;
+mod prestate;
+mod raw;
+mod rpc;
+mod run;
 mod service;
 mod trace_config;
 
+pub use config::{DEFAULT_CACHE_BYTES, DEFAULT_MAX_QUEUE, RpcConfig};
+pub use rpc::{METHODS, Rpc};
 pub use service::{Answer, Call, Outcome, Piece, Reply, Service, Timing};
 pub use trace_config::{
     DEFAULT_TRACE_TIMEOUT, MAX_MUX_DEPTH, Refusal, TraceCallConfig, TraceConfig,

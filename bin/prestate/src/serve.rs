@@ -1,0 +1,135 @@
+use crate::errors::CommandError;
+use clap::Args;
+use prestate_host::Host;
+use prestate_lane::{JwtSecret, Lane, LaneConfig};
+use prestate_rpc::{Rpc, RpcConfig};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Time that requests under way get when the program is told to stop.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// How to serve; names follow Geth and reth.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Serving")]
+pub(crate) struct ServeArgs {
+    /// Address to listen on
+    #[arg(long = "http.addr", value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    http_addr: IpAddr,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long = "http.port", value_name = "PORT", default_value_t = prestate_lane::DEFAULT_PORT)]
+    http_port: u16,
+    /// Also serve HTTP on this unix socket
+    #[arg(long = "http.uds", value_name = "PATH")]
+    http_uds: Option<PathBuf>,
+    /// Namespaces or methods to serve, comma separated [default: all]
+    #[arg(long = "http.api", value_name = "LIST", value_delimiter = ',')]
+    http_api: Option<Vec<String>>,
+    /// Origins that may call from a browser, comma separated, `*` for any
+    #[arg(long = "http.corsdomain", value_name = "LIST", value_delimiter = ',')]
+    http_corsdomain: Vec<String>,
+    /// Host names to serve, comma separated, `*` for any; IP literals always pass
+    #[arg(long = "http.vhosts", value_name = "LIST", value_delimiter = ',', default_value = prestate_lane::DEFAULT_VHOST)]
+    http_vhosts: Vec<String>,
+    /// File with a 256-bit secret in hex: ask for a bearer token (HS256) on every request
+    #[arg(long = "http.jwtsecret", value_name = "FILE")]
+    http_jwtsecret: Option<PathBuf>,
+    /// Never compress replies
+    #[arg(long = "http.disable-compression")]
+    http_disable_compression: bool,
+    /// Largest request body
+    #[arg(long = "rpc.http-body-limit", value_name = "BYTES", default_value_t = prestate_lane::DEFAULT_MAX_REQUEST_BYTES)]
+    body_limit: u64,
+    /// Most calls in a batch
+    #[arg(long = "rpc.batch-request-limit", value_name = "N", default_value_t = prestate_lane::DEFAULT_MAX_BATCH_LEN)]
+    batch_limit: usize,
+    /// Largest result, uncompressed
+    #[arg(long = "rpc.max-response-size", value_name = "BYTES", default_value_t = prestate_lane::DEFAULT_MAX_RESPONSE_BYTES)]
+    response_limit: u64,
+    /// Most connections
+    #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = prestate_lane::DEFAULT_MAX_CONNECTIONS)]
+    max_connections: usize,
+    /// Blocks executed at the same time [default: cores - 1]
+    #[arg(long = "rpc.max-tracing-requests", value_name = "N")]
+    max_executions: Option<usize>,
+    /// Reproduce Geth's three artefacts that contradict the state in every prestateTracer answer
+    #[arg(long)]
+    geth_exact: bool,
+}
+
+impl ServeArgs {
+    /// Serves until told to stop (SIGINT, SIGTERM).
+    pub(crate) fn run(self, host: Arc<dyn Host>, what: &str) -> Result<ExitCode, CommandError> {
+        let rpc_config = {
+            let defaults = RpcConfig::default();
+            RpcConfig {
+                geth_exact: self.geth_exact,
+                max_executions: self.max_executions.unwrap_or(defaults.max_executions),
+                ..defaults
+            }
+        };
+        let jwt_secret = self.http_jwtsecret.as_deref().map(JwtSecret::from_file).transpose()?;
+        let lane_config = LaneConfig {
+            addr: SocketAddr::new(self.http_addr, self.http_port),
+            uds: self.http_uds,
+            corsdomain: self.http_corsdomain,
+            vhosts: self.http_vhosts,
+            api: self.http_api,
+            jwt_secret,
+            compression: !self.http_disable_compression,
+            max_request_bytes: self.body_limit,
+            max_batch_len: self.batch_limit,
+            max_response_bytes: self.response_limit,
+            max_connections: self.max_connections,
+            ..LaneConfig::default()
+        };
+        let head = host.head()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(CommandError::Runtime)?;
+        runtime.block_on(async move {
+            let service = Arc::new(Rpc::new(host, rpc_config));
+            let running = Lane::bind(lane_config, service).await?;
+            let url = format!("http://{}", running.local_addr());
+            eprintln!("serving {what} on {url}\n");
+            eprintln!("{}", examples(&url, head.number));
+            stopped().await?;
+            running.shutdown(SHUTDOWN_GRACE).await;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// What to try next.
+fn examples(url: &str, head: u64) -> String {
+    let call = |method: &str, params: &str| {
+        format!(
+            "  curl -s --compressed {url} -H 'content-type: application/json' -d \
+             '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'"
+        )
+    };
+    let diff = "{\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}}";
+    [
+        call("prestate_status", ""),
+        call("prestate_getBlockDiff", &format!("\"0x{head:x}\"")),
+        call("debug_traceBlockByNumber", &format!("\"0x{head:x}\",{diff}")),
+    ]
+    .join("\n")
+}
+
+async fn stopped() -> Result<(), CommandError> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Runtime)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Runtime)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}

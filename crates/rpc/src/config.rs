@@ -1,0 +1,33 @@
+use std::thread;
+
+/// Bytes of finished results kept: room for a few hundred mainnet blocks.
+pub const DEFAULT_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
+/// Calls that may wait for an execution permit before others are refused.
+pub const DEFAULT_MAX_QUEUE: usize = 256;
+
+/// How the service behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcConfig {
+    /// Reproduce Geth's three artefacts that contradict the state unless a call says otherwise
+    /// (`--geth-exact`).
+    pub geth_exact: bool,
+    /// Blocks executed at the same time.
+    pub max_executions: usize,
+    /// Calls waiting for a permit before others get -32005.
+    pub max_queue: usize,
+    /// Bound of the result cache; zero keeps nothing.
+    pub cache_bytes: u64,
+}
+
+impl Default for RpcConfig {
+    fn default() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            geth_exact: false,
+            // A core is left to the transport.
+            max_executions: cores.saturating_sub(1).max(1),
+            max_queue: DEFAULT_MAX_QUEUE,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+        }
+    }
+}

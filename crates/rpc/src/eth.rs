@@ -1,0 +1,78 @@
+//! What a client asks of any node before it asks for diffs: `eth_chainId`, `eth_blockNumber`,
+//! blocks, `net_version`, `web3_clientVersion`.
+
+use crate::{
+    args::Args, block_param::BlockParam, faults, rpc::Shared, service::Answer,
+};
+use alloy_consensus::Sealed;
+use alloy_primitives::U256;
+use alloy_rpc_types_eth::{Block, BlockTransactionsKind, Header, Transaction};
+use prestate_host::RecoveredBlock;
+use prestate_rpc_api::RpcError;
+use serde_json::value::RawValue;
+use std::convert::Infallible;
+
+type Params<'a> = Option<&'a RawValue>;
+
+impl Shared {
+    pub(crate) fn chain_id(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        Args::cut(params, 0)?;
+        Ok(Answer::uncached(format!("\"0x{:x}\"", self.host.spec().chain_id())))
+    }
+
+    pub(crate) fn net_version(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        Args::cut(params, 0)?;
+        Ok(Answer::uncached(format!("\"{}\"", self.host.spec().chain_id())))
+    }
+
+    pub(crate) fn client_version(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        Args::cut(params, 0)?;
+        let version = env!("CARGO_PKG_VERSION");
+        Ok(Answer::uncached(format!("\"prestate/v{version}/{}\"", self.host.info().kind)))
+    }
+
+    pub(crate) fn block_number(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        Args::cut(params, 0)?;
+        let head = self.host.head().map_err(faults::host)?;
+        Ok(Answer::uncached(format!("\"0x{:x}\"", head.number)))
+    }
+
+    pub(crate) fn block_by_number(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        let args = Args::cut(params, 2)?;
+        let param = BlockParam::number(&args, 0)?;
+        args.required(1)?;
+        let full = args.flag(1)?;
+        if let BlockParam::Number(number) = param
+            && self.host.canonical_hash(number).map_err(faults::host)?.is_none()
+        {
+            return Ok(Answer::uncached("null"));
+        }
+        block_json(&*self.block(param)?, full)
+    }
+
+    pub(crate) fn block_by_hash(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        let args = Args::cut(params, 2)?;
+        let hash = args.hash(0)?;
+        args.required(1)?;
+        let full = args.flag(1)?;
+        match self.host.block(hash).map_err(faults::host)? {
+            Some(block) => block_json(&block, full),
+            None => Ok(Answer::uncached("null")),
+        }
+    }
+}
+
+/// A block as `eth_getBlockBy*` shows it. `uncles` lists the uncles whose headers the host holds.
+fn block_json(block: &RecoveredBlock, full: bool) -> Result<Answer, RpcError> {
+    let rpc: Result<Block<Transaction<_>>, Infallible> = block.clone_into_rpc_block(
+        BlockTransactionsKind::from(full),
+        |tx, info| Ok(Transaction::from_transaction(tx, info)),
+        |header, rlp_bytes| {
+            let sealed = Sealed::new_unchecked(header.clone_header(), header.hash());
+            Ok(Header::from_consensus(sealed, None, Some(U256::from(rlp_bytes))))
+        },
+    );
+    let Ok(rpc) = rpc;
+    let json = serde_json::to_string(&rpc).map_err(|error| faults::logged(&error))?;
+    Ok(Answer::uncached(json))
+}

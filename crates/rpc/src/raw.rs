@@ -1,0 +1,103 @@
+//! `debug_getRaw*`: consensus encodings in hex (`internal/ethapi/api_debug.go`).
+
+use crate::{
+    args::Args,
+    block_param::BlockParam,
+    faults,
+    rpc::Shared,
+    run::Clock,
+    service::Answer,
+};
+use alloy_consensus::TxReceipt;
+use alloy_eips::Encodable2718;
+use prestate_diff::{Driver, Execution, LookupInspector};
+use prestate_host::RecoveredBlock;
+use prestate_rpc_api::RpcError;
+use prestate_wire::RopeBuilder;
+use serde_json::value::RawValue;
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+type Params<'a> = Option<&'a RawValue>;
+
+impl Shared {
+    pub(crate) fn raw_block(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        self.raw(params, |block| alloy_rlp::encode(block.clone_block()))
+    }
+
+    pub(crate) fn raw_header(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        self.raw(params, |block| alloy_rlp::encode(block.header()))
+    }
+
+    fn raw(
+        &self,
+        params: Params<'_>,
+        encode: impl FnOnce(&RecoveredBlock) -> Vec<u8>,
+    ) -> Result<Answer, RpcError> {
+        match self.named(params)? {
+            Some(block) => Ok(hex(&encode(&block))),
+            // Geth answers an unknown number with nothing, not with an error.
+            None => Ok(Answer::uncached("\"0x\"")),
+        }
+    }
+
+    /// The block named, `None` for a number that is not there.
+    fn named(&self, params: Params<'_>) -> Result<Option<Arc<RecoveredBlock>>, RpcError> {
+        let args = Args::cut(params, 1)?;
+        let param = BlockParam::any(&args, 0)?;
+        if let BlockParam::Number(number) = param
+            && self.host.canonical_hash(number).map_err(faults::host)?.is_none()
+        {
+            return Ok(None);
+        }
+        self.block(param).map(Some)
+    }
+
+    pub(crate) async fn raw_receipts(
+        self: &Arc<Self>,
+        params: Params<'_>,
+    ) -> Result<Answer, RpcError> {
+        let Some(block) = self.named(params)? else { return Ok(Answer::uncached("null")) };
+        if block.body().transactions.is_empty() {
+            return Ok(Answer::uncached("[]"));
+        }
+        let shared = Arc::clone(self);
+        self.execute(move |cancel| {
+            let execution = Execution { spec: shared.host.spec(), block: &block };
+            let parent = shared.host.state_after(block.parent_hash).map_err(faults::state)?;
+            let mut clock = Clock::new(Duration::MAX, cancel);
+            let finished = Driver::new(execution, parent)
+                .run(LookupInspector::default(), false, &mut clock, |_| {
+                    Ok(ControlFlow::Continue(()))
+                })
+                .map_err(faults::replay)?;
+            let mut out = RopeBuilder::new();
+            for (index, receipt) in finished.receipts.iter().enumerate() {
+                out.push(if index == 0 { "[\"" } else { ",\"" });
+                out.push_hex(&receipt.with_bloom_ref().encoded_2718());
+                out.push("\"");
+            }
+            out.push("]");
+            Ok(Answer::uncached(out.finish()))
+        })
+        .await
+    }
+
+    pub(crate) fn raw_transaction(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        let args = Args::cut(params, 1)?;
+        let hash = args.hash(0)?;
+        let Some(place) = self.host.transaction(hash).map_err(faults::host)? else {
+            return Ok(Answer::uncached("\"0x\""));
+        };
+        let block = self.by_hash(place.block.hash)?;
+        let tx = block.body().transactions.get(place.index as usize);
+        Ok(hex(&tx.map(Encodable2718::encoded_2718).unwrap_or_default()))
+    }
+}
+
+fn hex(bytes: &[u8]) -> Answer {
+    let mut out = RopeBuilder::with_capacity(bytes.len() * 2 + 4);
+    out.push("\"");
+    out.push_hex(bytes);
+    out.push("\"");
+    Answer::uncached(out.finish())
+}

@@ -1,0 +1,94 @@
+use crate::{
+    RpcConfig,
+    run::Executions,
+    service::{Answer, Call, Service},
+};
+use async_trait::async_trait;
+use prestate_host::Host;
+use prestate_rpc_api::{RpcError, code};
+use prestate_wire::CodeTable;
+use std::sync::Arc;
+
+/// The methods answered, sorted.
+pub const METHODS: &[&str] = &[
+    "debug_getRawBlock",
+    "debug_getRawHeader",
+    "debug_getRawReceipts",
+    "debug_getRawTransaction",
+    "debug_traceBlock",
+    "debug_traceBlockByHash",
+    "debug_traceBlockByNumber",
+    "debug_traceTransaction",
+    "eth_blockNumber",
+    "eth_chainId",
+    "eth_getBlockByHash",
+    "eth_getBlockByNumber",
+    "net_version",
+    "prestate_getBlockDiff",
+    "prestate_getTransactionDiff",
+    "prestate_getTransactionDiffs",
+    "prestate_status",
+    "web3_clientVersion",
+];
+
+/// Longest method name looked at (Geth `rpc/handler.go`, go-ethereum#31711).
+const MAX_METHOD_BYTES: usize = 2048;
+
+/// The namespaces over a host. Cloning shares everything.
+#[derive(Debug, Clone)]
+pub struct Rpc(Arc<Shared>);
+
+/// What all calls share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) codes: Arc<CodeTable>,
+    pub(crate) config: RpcConfig,
+    pub(crate) executions: Executions,
+}
+
+impl Rpc {
+    /// The namespaces over a host.
+    pub fn new(host: Arc<dyn Host>, config: RpcConfig) -> Self {
+        let executions = Executions::new(config.max_executions, config.max_queue);
+        Self(Arc::new(Shared { host, codes: Arc::new(CodeTable::new()), config, executions }))
+    }
+}
+
+#[async_trait]
+impl Service for Rpc {
+    async fn call(&self, call: Call<'_>) -> Result<Answer, RpcError> {
+        let shared = &self.0;
+        let params = call.params;
+        match call.method {
+            "debug_traceBlockByNumber" => shared.trace_block_by_number(params).await,
+            "debug_traceBlockByHash" => shared.trace_block_by_hash(params).await,
+            "debug_traceBlock" => shared.trace_block_rlp(params).await,
+            "debug_traceTransaction" => shared.trace_transaction(params).await,
+            "debug_getRawBlock" => shared.raw_block(params),
+            "debug_getRawHeader" => shared.raw_header(params),
+            "debug_getRawReceipts" => shared.raw_receipts(params).await,
+            "debug_getRawTransaction" => shared.raw_transaction(params),
+            "prestate_getBlockDiff" => shared.block_diff(params).await,
+            "prestate_getTransactionDiffs" => shared.transaction_diffs(params).await,
+            "prestate_getTransactionDiff" => shared.transaction_diff(params).await,
+            "prestate_status" => shared.status(params),
+            "eth_chainId" => shared.chain_id(params),
+            "eth_blockNumber" => shared.block_number(params),
+            "eth_getBlockByNumber" => shared.block_by_number(params),
+            "eth_getBlockByHash" => shared.block_by_hash(params),
+            "net_version" => shared.net_version(params),
+            "web3_clientVersion" => shared.client_version(params),
+            "" => Err(RpcError::new(code::INVALID_REQUEST, "invalid request")),
+            long if long.len() > MAX_METHOD_BYTES => Err(RpcError::new(
+                code::INVALID_REQUEST,
+                format!("method name too long: {} > {MAX_METHOD_BYTES}", long.len()),
+            )),
+            other => Err(RpcError::method_not_found(other)),
+        }
+    }
+
+    fn methods(&self) -> &[&'static str] {
+        METHODS
+    }
+}
