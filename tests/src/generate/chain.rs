@@ -99,35 +99,45 @@ impl Chain {
         (1..=self.height).map(|number| Ok(self.geth.raw_block(number)?)).collect()
     }
 
-    /// Builds the next block; returns its hash.
+    /// Builds the next block; returns how many transactions are in it.
     ///
     /// Nonces are taken from the node and counted on. Where code moves a sender's nonce (a CREATE
-    /// in a delegated account) Geth names the nonce it wants and the block is signed anew.
-    pub fn extend(&mut self, block: &BlockRecipe) -> Result<B256, ChainError> {
+    /// in a delegated account) Geth names the nonce it wants and the block is signed anew. A sender
+    /// who cannot pay any more (delegated code gave its wei away) has no transactions in it.
+    pub fn extend(&mut self, block: &BlockRecipe) -> Result<usize, ChainError> {
         let base_fee = self.next_base_fee()?;
         let start = self.nonces(block)?;
         let mut shifts: BTreeMap<usize, i128> = BTreeMap::new();
-        loop {
-            let (transactions, nonces) = self.sign(block, &start, &shifts, base_fee);
-            let plan = self.plan(block, transactions);
-            match self.geth.commit(&plan) {
-                Ok(hash) => {
+        let mut block = block.clone();
+        // Each round moves a nonce or drops transactions; more rounds than that lead nowhere.
+        let rounds = 2 * block.transactions.len() + 8;
+        for _ in 0..rounds {
+            let (transactions, nonces) = self.sign(&block, &start, &shifts, base_fee);
+            let count = transactions.len();
+            let plan = self.plan(&block, transactions);
+            let (method, error) = match self.geth.commit(&plan) {
+                Ok(_) => {
                     self.height += 1;
                     self.withdrawals += block.withdrawals.len() as u64;
-                    return Ok(hash);
+                    return Ok(count);
                 }
-                Err(GethError::Refused { method, error }) => {
-                    let shift = wanted_nonce(&error)
-                        .filter(|_| shifts.len() < block.transactions.len())
-                        .and_then(|wanted| self.misplaced(block, &nonces, wanted));
-                    let Some((index, by)) = shift else {
-                        return Err(GethError::Refused { method, error }.into());
-                    };
-                    *shifts.entry(index).or_default() += by;
-                }
+                Err(GethError::Refused { method, error }) => (method, error),
                 Err(other) => return Err(other.into()),
+            };
+            let shift =
+                wanted_nonce(&error).and_then(|wanted| self.misplaced(&block, &nonces, wanted));
+            if let Some((index, by)) = shift {
+                *shifts.entry(index).or_default() += by;
+            } else if let Some(poor) = unfunded(&error) {
+                shifts.clear();
+                let keys = &self.keys;
+                block.transactions.retain(|recipe| keys.address(recipe.sender) != poor);
+            } else {
+                return Err(GethError::Refused { method, error }.into());
             }
         }
+        let what = "a block that Geth takes".to_owned();
+        Err(ChainError::Answer { what, answer: format!("none after {rounds} tries") })
     }
 
     fn plan(&self, block: &BlockRecipe, transactions: Vec<Bytes>) -> BlockPlan {
@@ -254,6 +264,13 @@ fn wanted_nonce(error: &str) -> Option<(Address, u64, u64)> {
     };
     let address = after("address ")?.parse().ok()?;
     Some((address, after("tx: ")?.parse().ok()?, after("state: ")?.parse().ok()?))
+}
+
+/// Who cannot pay, from Geth's `insufficient funds for gas * price + value: address 0x… have`.
+fn unfunded(error: &str) -> Option<Address> {
+    let text = &error[error.find("insufficient funds")?..];
+    let rest = &text[text.find("address ")? + 8..];
+    rest.split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]

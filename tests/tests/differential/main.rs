@@ -1,8 +1,10 @@
 //! prestate against a running Geth.
 
 mod errors;
+mod random;
 mod record;
 mod scenarios;
+mod system;
 
 use prestate_tests::geth;
 use std::{env, error::Error};

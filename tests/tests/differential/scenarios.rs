@@ -296,6 +296,26 @@ fn further() -> Vec<Scenario> {
                 .run(),
         );
     }
+    // Created without a look-up, looked up afterwards: pre shows the state in mid-transaction.
+    let skipped = |offset: U256, size: usize| {
+        code().push(U256::from(1)).push(U256::from(size)).push(offset).op(op::PUSH0).ops(&[op::CREATE2, op::POP])
+    };
+    let bare = code().create2_address(A, 1);
+    list.push(
+        scenario("F2-B11-skipped-then-called", Cancun, "B11: a CREATE2 that is not looked up, then a call with wei")
+            .contract_with(A, skipped(U256::from(1u64 << 63), 0).call_pop(op::CALL, bare, 5, All), 9, &[])
+            .run(),
+    );
+    // Init code that a MSTORE put past a mebibyte of unwritten memory, with the gas to reach it: the
+    // opcode sees memory before it grows. The word is all zeros but PUSH0 SELFDESTRUCT / SLOAD.
+    let zeros = |size: usize| Code::from(vec![0u8; size]);
+    let distant = U256::from((1u64 << 20) + 64);
+    let deployed = zeros(3).create2_address(A, 1);
+    list.push(
+        scenario("F2-B11-skipped-init-code", Cancun, "B11: init code read more than a mebibyte past memory")
+            .contract(A, skipped(distant, 3).look_up(op::EXTCODEHASH, deployed))
+            .send(Recipe::call(SENDER, A).gas(8_000_000)),
+    );
     // After one word of memory the bound moves by 32.
     let after_memory = code().push(U256::from(1)).ops(&[op::PUSH0, op::MSTORE]);
     for offset in [(1u64 << 20) + 32, (1u64 << 20) + 33] {
