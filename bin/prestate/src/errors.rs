@@ -31,6 +31,8 @@ pub(crate) enum CommandError {
     #[error("transaction {wanted} is not in block {block}, which has {count} transactions")]
     NoSuchTransaction { wanted: B256, block: prestate_types::BlockRef, count: usize },
     #[error(transparent)]
+    Bench(#[from] prestate_bench::EncodeError),
+    #[error(transparent)]
     Lane(#[from] prestate_lane::LaneError),
     #[error(transparent)]
     Jwt(#[from] prestate_lane::JwtSecretError),

@@ -1,6 +1,7 @@
 //! `prestate`: an Ethereum node's state diffs, computed once and served as bytes. This program
 //! runs without a node, on block files; `prestate-reth` is the same inside reth.
 
+mod bench;
 mod check;
 mod diff;
 mod errors;
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Serve block files as a node would, or execute and check them
     Replay(replay::ReplayArgs),
+    /// Measure, with rivals in the same run
+    Bench(bench::BenchArgs),
     /// Print what a block or one of its transactions changed, as JSON
     Diff(diff::DiffArgs),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let result = match cli.command {
         Command::Replay(args) => replay::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Diff(args) => diff::run(args),
     };
     match result {

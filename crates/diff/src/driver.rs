@@ -83,6 +83,8 @@ pub struct TxStep<'e, 's, R: StateReader, I> {
     pub result: &'e ExecutionResult,
     /// What it read and changed.
     pub changes: &'e EvmState,
+    /// Both together, as the EVM returned them.
+    pub outcome: &'e ResultAndState,
     /// The EVM: state before the transaction, inspector.
     pub evm: &'e mut BlockEvm<'s, R, I>,
 }
@@ -177,9 +179,9 @@ impl<'a, R: StateReader + 'static> Driver<'a, R> {
             if deadline.passed() {
                 return Err(ReplayError::Timeout { index });
             }
-            let ResultAndState { result, state } = output.result();
-            let step =
-                TxStep { index, hash, result, changes: state, evm: executor.evm_mut() };
+            let outcome = output.result();
+            let ResultAndState { result, state: changes } = outcome;
+            let step = TxStep { index, hash, result, changes, outcome, evm: executor.evm_mut() };
             if each(step)?.is_break() {
                 return Err(ReplayError::Stopped);
             }
