@@ -42,14 +42,29 @@ impl TxLookups {
     ///
     /// The tracer snapshots an account at its first look-up. That is the value before the
     /// transaction: whatever changes an account looks it up first.
-    pub(crate) fn take<R: StateReader>(
+    pub(crate) fn take<R: StateReader + 'static>(
         step: &mut TxStep<'_, '_, R, LookupInspector>,
         tx: Recovered<&EthereumTxEnvelope<TxEip4844>>,
         codes: &mut Codes,
     ) -> Result<Self, StateError> {
+        let seen = std::mem::take(step.evm.inspector_mut());
+        Self::of(seen, step, tx, codes)
+    }
+
+    /// As [`Self::take`], of an inspector that ran inside another.
+    pub(crate) fn of<R: StateReader + 'static, I>(
+        mut seen: LookupInspector,
+        step: &mut TxStep<'_, '_, R, I>,
+        tx: Recovered<&EthereumTxEnvelope<TxEip4844>>,
+        codes: &mut Codes,
+    ) -> Result<Self, StateError>
+    where
+        I: for<'s> revm::Inspector<
+            alloy_evm::eth::EthEvmContext<&'s mut BlockState<R>>,
+        >,
+    {
         let prague = step.evm.cfg_env().spec.is_enabled_in(SpecId::PRAGUE);
         let coinbase = step.evm.block().beneficiary;
-        let mut seen = std::mem::take(step.evm.inspector_mut());
         let state: &mut BlockState<R> = step.evm.db_mut();
         at_start(&mut seen, state, tx, coinbase, prague)?;
 

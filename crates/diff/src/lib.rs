@@ -16,6 +16,7 @@ mod exact;
 mod invariant;
 mod lookups;
 mod replay;
+mod tracers;
 
 pub use bundle::block_diff;
 pub use changes::state_diff;
@@ -27,3 +28,7 @@ pub use exact::{PlainOptions, TxLookups};
 pub use invariant::check_invariant;
 pub use lookups::LookupInspector;
 pub use replay::{Replayed, replay, replay_lookups};
+pub use tracers::{
+    CallTracer, FourByteTracer, StopsItself, StructLogger, TraceError, TraceInspector, TraceLimits,
+    TxContext, Watched, trace_block,
+};

@@ -27,6 +27,6 @@ pub use opcode_names::opcode_name;
 pub use tracer::{CallOptions, FlatCallOptions, PrestateOptions, StructLogOptions, Tracer};
 pub use traces::{
     CallFrame, CallLog, FlatFrames, FrameKind, SelectorCalls, Step, StepSink, StructLogs, TraceOutput,
-    TxPlace,
+    TracePlace,
 };
 pub use vm_error::VmError;

@@ -87,7 +87,7 @@ pub struct CallLog {
 
 /// Where a traced transaction stands; `None` and zero for a call that is in no block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TxPlace {
+pub struct TracePlace {
     /// The block's hash.
     pub block_hash: Option<B256>,
     /// Its number.
@@ -104,7 +104,7 @@ pub struct FlatFrames {
     /// The transaction's own call; calls to precompiles are left out unless asked for.
     pub root: CallFrame,
     /// The transaction.
-    pub place: TxPlace,
+    pub place: TracePlace,
     /// OpenEthereum's error texts instead of Geth's.
     pub parity_errors: bool,
 }

@@ -1,6 +1,6 @@
 use super::go_string::write_go_string;
 use crate::RopeBuilder;
-use prestate_types::{CallFrame, FlatFrames, FrameKind, TxPlace, VmError};
+use prestate_types::{CallFrame, FlatFrames, FrameKind, TracePlace, VmError};
 
 /// Writes the result of `flatCallTracer` (`call_flat.go`): a list, the outer frame before the
 /// inner ones, each with its address in the tree.
@@ -12,7 +12,7 @@ pub fn write_flat_frames(out: &mut RopeBuilder, frames: &FlatFrames) {
 }
 
 struct Writer<'a> {
-    place: &'a TxPlace,
+    place: &'a TracePlace,
     parity_errors: bool,
 }
 
@@ -165,8 +165,12 @@ mod tests {
             calls: vec![create],
             ..CallFrame::default()
         };
-        let place =
-            TxPlace { block_hash: Some(B256::ZERO), block_number: 5, tx_hash: None, tx_index: 2 };
+        let place = TracePlace {
+            block_hash: Some(B256::ZERO),
+            block_number: 5,
+            tx_hash: None,
+            tx_index: 2,
+        };
         let written = |parity_errors| {
             let mut out = RopeBuilder::new();
             let root = root.clone();

@@ -1,0 +1,26 @@
+//! Geth's other tracers, from revm's hooks.
+//!
+//! Geth calls its tracers at other moments than revm, and its errors carry more words. Each tracer
+//! here is an inspector of its own that keeps what Geth would see; [`TraceInspector`] runs any of
+//! them, and [`trace_block`] a block with it. Nothing here writes text: results are the plain
+//! structures of `prestate-types`.
+
+mod any;
+mod authorizations;
+mod block;
+mod calls;
+mod deadline;
+mod four_byte;
+mod metering;
+mod operation;
+mod precompile;
+mod revert_reason;
+mod struct_log;
+mod watch;
+
+pub use any::{TraceInspector, TxContext};
+pub use block::{TraceError, TraceLimits, trace_block};
+pub use calls::CallTracer;
+pub use deadline::{StopsItself, Watched};
+pub use four_byte::FourByteTracer;
+pub use struct_log::StructLogger;
