@@ -5,6 +5,9 @@ pub const DEFAULT_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Calls that may wait for an execution permit before others are refused.
 pub const DEFAULT_MAX_QUEUE: usize = 256;
 
+/// JSON that a struct logger may make of one transaction: tens of millions of gas fit.
+pub const DEFAULT_MAX_STRUCT_LOG_BYTES: u64 = 128 * 1024 * 1024;
+
 /// How the service behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcConfig {
@@ -17,6 +20,8 @@ pub struct RpcConfig {
     pub max_queue: usize,
     /// Bound of the result cache; zero keeps nothing.
     pub cache_bytes: u64,
+    /// Most JSON that a struct logger may make of one transaction; beyond it -32005.
+    pub max_struct_log_bytes: u64,
 }
 
 impl Default for RpcConfig {
@@ -28,6 +33,7 @@ impl Default for RpcConfig {
             max_executions: cores.saturating_sub(1).max(1),
             max_queue: DEFAULT_MAX_QUEUE,
             cache_bytes: DEFAULT_CACHE_BYTES,
+            max_struct_log_bytes: DEFAULT_MAX_STRUCT_LOG_BYTES,
         }
     }
 }

@@ -11,13 +11,14 @@ use crate::{
 };
 use alloy_primitives::B256;
 use alloy_rlp::Decodable;
-use prestate_diff::{Execution, PlainOptions, TxLookups, replay, replay_lookups};
+use parking_lot::Mutex;
+use prestate_diff::{Execution, ReplayError, TraceError, TraceLimits, replay, trace_block};
 use prestate_host::{Block, RecoveredBlock};
 use prestate_rpc_api::RpcError;
+use prestate_store::ReplyKey;
 use prestate_types::{Codes, PrestateOptions, Tracer};
 use prestate_wire::{
-    KnownCodes, MissingCode, Rope, RopeBuilder, TraceList, write_geth_diff, write_geth_pair,
-    write_geth_state,
+    KnownCodes, MissingCode, Rope, RopeBuilder, StepText, TraceList, write_geth_diff, write_trace,
 };
 use serde_json::value::RawValue;
 use std::{
@@ -25,6 +26,17 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::sync::{mpsc, oneshot};
+
+/// From so many transactions on, a trace that is not kept is sent while it is made.
+const STREAMED_TRANSACTIONS: usize = 2_000;
+/// Transactions in a piece of it: some 100 KB of JSON.
+const PIECE_TRANSACTIONS: usize = 256;
+/// Pieces made ahead of a slow reader.
+const STREAM_BUFFER: usize = 4;
+/// Shortest timeout that is enforced between transactions only: no transaction of a block runs
+/// that long without an inspector.
+const UNINSPECTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Params<'a> = Option<&'a RawValue>;
 
@@ -70,10 +82,10 @@ impl Shared {
         let args = Args::cut(params, 2)?;
         let hash = args.hash(0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
-        let (_, block) = self.place(hash)?;
+        let (place, block) = self.place(hash)?;
         let block = self.traceable(block)?;
-        let tracer = config.tracer.clone()?;
-        self.traced(block, tracer, config.timeout, Some(hash)).await
+        let tracer = config.tracer?;
+        self.traced(block, tracer, config.timeout, Some(place.index)).await
     }
 
     async fn trace_block(
@@ -107,86 +119,164 @@ impl Shared {
         block: Arc<RecoveredBlock>,
         tracer: Tracer,
         timeout: Duration,
-        only: Option<B256>,
+        only: Option<u64>,
     ) -> Result<Answer, RpcError> {
         if only.is_none() && block.body().transactions.is_empty() {
             return Ok(Answer::uncached("[]"));
         }
-        let shared = Arc::clone(self);
-        let (rope, timing) = self
-            .execute(move |cancel| shared.trace_now(&block, &tracer, timeout, only, cancel))
+        let tracer = self.normalised(tracer);
+        let key = ReplyKey {
+            block_hash: block.hash(),
+            view: if only.is_none() { "trace block" } else { "trace transaction" },
+            options: format!("{only:?} {tracer:?}").into(),
+        };
+        let work = TraceWork { shared: Arc::clone(self), block, tracer, timeout, only };
+        if only.is_none() && work.block.body().transactions.len() >= STREAMED_TRANSACTIONS {
+            return work.stream(key).await;
+        }
+        let made = Mutex::new(Timing::default());
+        let (rope, outcome) = self
+            .cache
+            .get_or_compute(&key, || async {
+                let (rope, timing) = self.execute(move |cancel| work.run(cancel, |_| true)).await?;
+                *made.lock() = timing;
+                Ok(rope)
+            })
             .await?;
-        Ok(Answer { reply: Reply::Whole(rope), outcome: Outcome::Miss, timing })
+        let timing = *made.lock();
+        Ok(Answer { reply: Reply::Whole(rope), outcome: from_cache(outcome), timing })
     }
 
-    fn trace_now(
-        &self,
-        block: &RecoveredBlock,
-        tracer: &Tracer,
-        timeout: Duration,
-        only: Option<B256>,
-        cancel: &Cancel,
-    ) -> Result<Made, RpcError> {
+    /// The tracer with everything filled in that decides its bytes.
+    fn normalised(&self, tracer: Tracer) -> Tracer {
         match tracer {
-            Tracer::Prestate(options) => self.prestate(block, *options, timeout, only, cancel),
-            other => Err(RpcError::server(format!("tracer {other:?} is not available"))),
+            Tracer::Prestate(mut options) => {
+                // Only the diff mode has artefacts.
+                options.exact = options.diff_mode && (options.exact || self.config.geth_exact);
+                Tracer::Prestate(options)
+            }
+            Tracer::Mux(tracers) => Tracer::Mux(
+                tracers.into_iter().map(|(name, tracer)| (name, self.normalised(tracer))).collect(),
+            ),
+            other => other,
         }
     }
+}
 
-    fn prestate(
+/// Hit or miss, as a caller is told.
+pub(crate) fn from_cache(outcome: prestate_store::Outcome) -> Outcome {
+    match outcome {
+        prestate_store::Outcome::Hit | prestate_store::Outcome::Shared => Outcome::Hit,
+        prestate_store::Outcome::Computed => Outcome::Miss,
+    }
+}
+
+/// One trace to be made.
+pub(crate) struct TraceWork {
+    shared: Arc<Shared>,
+    block: Arc<RecoveredBlock>,
+    tracer: Tracer,
+    timeout: Duration,
+    only: Option<u64>,
+}
+
+impl TraceWork {
+    /// Makes it. `piece` is handed what is there now and then and says whether to go on.
+    fn run(
         &self,
-        block: &RecoveredBlock,
-        options: PrestateOptions,
-        timeout: Duration,
-        only: Option<B256>,
         cancel: &Cancel,
+        piece: impl FnMut(&Rope) -> bool,
     ) -> Result<Made, RpcError> {
-        let execution = Execution { spec: self.host.spec(), block };
-        let parent = self.host.state_after(block.parent_hash).map_err(faults::state)?;
-        let mut clock = Clock::new(timeout, cancel);
-        let mut entries = Entries::new(self, only, cancel);
-        let exact = options.exact || self.config.geth_exact;
-        let fields = options.fields;
-        let ran = if options.diff_mode && !exact {
-            replay(execution, parent, &mut clock, |tx, codes| {
-                entries.write(tx.hash, codes, |out, codes| {
-                    write_geth_diff(out, &tx, fields, codes)
+        let Self { shared, block, tracer, timeout, only } = self;
+        let execution = Execution { spec: shared.host.spec(), block };
+        let parent = shared.host.state_after(block.parent_hash).map_err(faults::state)?;
+        let mut clock = Clock::new(*timeout, cancel);
+        let mut entries = Entries::new(shared, *only, cancel, piece);
+        // What really changed needs no inspector; but without one the EVM cannot be stopped inside
+        // a transaction, which a short timeout asks for.
+        if let Tracer::Prestate(PrestateOptions { diff_mode: true, exact: false, fields, .. }) =
+            tracer
+            && *timeout >= UNINSPECTED_TIMEOUT
+        {
+            let ran = replay(execution, parent, &mut clock, |tx, codes| {
+                entries.write(tx.index, tx.hash, codes, |out, codes| {
+                    write_geth_diff(out, &tx, *fields, codes)
                 })
-            })
-            .map(drop)
-        } else {
-            replay_lookups(execution, parent, &mut clock, |hash, lookups: TxLookups, codes| {
-                entries.write(hash, codes, |out, codes| {
-                    if options.diff_mode {
-                        write_geth_pair(out, &lookups.exact_diff(fields), codes)
-                    } else {
-                        let include_empty = options.include_empty;
-                        let plain = lookups.plain(PlainOptions { fields, include_empty });
-                        write_geth_state(out, &plain, codes)
-                    }
-                })
-            })
-            .map(drop)
-        };
+            });
+            return entries.finish(ran.map(drop).map_err(TraceError::from));
+        }
+        let limits =
+            TraceLimits { only: *only, max_step_bytes: shared.config.max_struct_log_bytes };
+        let ran = trace_block(
+            execution,
+            parent,
+            tracer,
+            limits,
+            clock,
+            StepText::default,
+            |index, hash, output, codes| {
+                entries.write(index, hash, codes, |out, codes| write_trace(out, output, codes))
+            },
+        );
         entries.finish(ran)
+    }
+
+    /// Makes it while the client reads, and keeps it when it is whole. Until the first piece is
+    /// there an error is an error like any other; after that it breaks the connection.
+    async fn stream(self, key: ReplyKey) -> Result<Answer, RpcError> {
+        let shared = Arc::clone(&self.shared);
+        if let Some(rope) = shared.cache.get(&key) {
+            let reply = Reply::Whole(rope);
+            return Ok(Answer { reply, outcome: Outcome::Hit, timing: Timing::default() });
+        }
+        let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+        let (started, start) = oneshot::channel();
+        let permit = shared.permit().await?;
+        let cancel = Cancel::default();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let mut started = Some(started);
+            let result = self.run(&cancel, |piece| {
+                if let Some(started) = started.take() {
+                    let _ = started.send(Ok(()));
+                }
+                // Without a reader the work ends here.
+                sender.blocking_send(Ok(piece.clone())).is_ok()
+            });
+            match (result, started) {
+                (Ok((rope, timing)), _) => {
+                    let cost = timing.execute + timing.encode;
+                    self.shared.cache.insert(key, rope, cost);
+                }
+                (Err(error), Some(started)) => drop(started.send(Err(error))),
+                (Err(error), None) => drop(sender.blocking_send(Err(error))),
+            }
+        });
+        // The last piece is always sent, so that a start always comes; else the work panicked.
+        start.await.map_err(|_| RpcError::internal())??;
+        let reply = Reply::Stream(receiver);
+        Ok(Answer { reply, outcome: Outcome::Miss, timing: Timing::default() })
     }
 }
 
 /// Results of a block's transactions as they come, or that of one.
-pub(crate) struct Entries<'a> {
+struct Entries<'a, P> {
     shared: &'a Shared,
     out: RopeBuilder,
     list: Option<TraceList>,
-    only: Option<B256>,
+    only: Option<u64>,
     cancel: &'a Cancel,
+    piece: P,
+    pieces: Vec<Rope>,
+    /// Transactions in the piece under way.
+    in_piece: usize,
     started: Instant,
     encode: Duration,
     failed: Option<MissingCode>,
-    found: bool,
 }
 
-impl<'a> Entries<'a> {
-    pub(crate) fn new(shared: &'a Shared, only: Option<B256>, cancel: &'a Cancel) -> Self {
+impl<'a, P: FnMut(&Rope) -> bool> Entries<'a, P> {
+    fn new(shared: &'a Shared, only: Option<u64>, cancel: &'a Cancel, piece: P) -> Self {
         let mut out = RopeBuilder::new();
         let list = only.is_none().then(|| TraceList::open(&mut out));
         Self {
@@ -195,21 +285,24 @@ impl<'a> Entries<'a> {
             list,
             only,
             cancel,
+            piece,
+            pieces: Vec::new(),
+            in_piece: 0,
             started: Instant::now(),
             encode: Duration::ZERO,
             failed: None,
-            found: false,
         }
     }
 
     /// Writes one transaction's result, unless another one is wanted; says whether to go on.
-    pub(crate) fn write(
+    fn write(
         &mut self,
+        index: u64,
         hash: B256,
         codes: &Codes,
         write: impl FnOnce(&mut RopeBuilder, &KnownCodes<'_>) -> Result<(), MissingCode>,
     ) -> ControlFlow<()> {
-        if self.only.is_some_and(|only| only != hash) {
+        if self.only.is_some_and(|only| only != index) {
             return self.cancel.check();
         }
         let started = Instant::now();
@@ -221,32 +314,54 @@ impl<'a> Entries<'a> {
             list.end_entry(&mut self.out);
         }
         self.encode += started.elapsed();
-        self.found = true;
         if let Err(missing) = written {
             self.failed = Some(missing);
             return ControlFlow::Break(());
         }
-        // The rest of the block is of no interest to who wants one transaction.
-        if self.only.is_some() { ControlFlow::Break(()) } else { self.cancel.check() }
+        if self.only.is_some() {
+            // The rest of the block is of no interest to who wants one transaction.
+            return ControlFlow::Break(());
+        }
+        self.in_piece += 1;
+        if self.in_piece == PIECE_TRANSACTIONS && !self.cut() {
+            return ControlFlow::Break(());
+        }
+        self.cancel.check()
+    }
+
+    /// Ends the piece under way and hands it out; says whether to go on.
+    fn cut(&mut self) -> bool {
+        self.in_piece = 0;
+        let piece = std::mem::take(&mut self.out).finish();
+        let go_on = (self.piece)(&piece);
+        self.pieces.push(piece);
+        go_on
     }
 
     /// The whole result.
-    pub(crate) fn finish(
-        mut self,
-        ran: Result<(), prestate_diff::ReplayError>,
-    ) -> Result<Made, RpcError> {
+    fn finish(mut self, ran: Result<(), TraceError>) -> Result<Made, RpcError> {
         if let Some(missing) = self.failed {
             return Err(faults::code(missing));
         }
         match ran {
-            Err(prestate_diff::ReplayError::Stopped) if self.only.is_some() && self.found => {}
-            other => other.map_err(faults::replay)?,
+            Err(TraceError::Replay(ReplayError::Stopped)) if self.only.is_some() => {}
+            other => other.map_err(faults::trace)?,
         }
-        if let Some(list) = self.list {
+        self.cancel_is_not_a_result()?;
+        if let Some(list) = self.list.take() {
             list.close(&mut self.out);
         }
+        self.cut();
         let execute = self.started.elapsed().saturating_sub(self.encode);
-        Ok((self.out.finish(), Timing { execute, encode: self.encode }))
+        Ok((Rope::concat(self.pieces), Timing { execute, encode: self.encode }))
+    }
+
+    fn cancel_is_not_a_result(&self) -> Result<(), RpcError> {
+        // A tracer that was told to stop ends without an error of its own.
+        if self.only.is_none() && self.cancel.check().is_break() {
+            return Err(RpcError::server("execution aborted"));
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! One place that turns faults into JSON-RPC errors: Geth's code and text where Geth has one; what
 //! is ours to know only goes into the log.
 
-use prestate_diff::ReplayError;
+use prestate_diff::{ReplayError, TraceError};
 use prestate_host::{HostError, StateError};
 use prestate_rpc_api::{RpcError, code};
 use prestate_wire::MissingCode;
@@ -41,6 +41,17 @@ pub(crate) fn replay(fault: ReplayError) -> RpcError {
             RpcError::server(format!("tracing failed: {reason}"))
         }
         other => RpcError::server(other.to_string()),
+    }
+}
+
+/// A trace that failed.
+pub(crate) fn trace(fault: TraceError) -> RpcError {
+    match fault {
+        TraceError::Replay(fault) => replay(fault),
+        TraceError::TooManySteps { limit, bytes, .. } => {
+            RpcError::limit(fault.to_string(), "structLogBytes", limit, bytes)
+        }
+        other => logged(&other),
     }
 }
 

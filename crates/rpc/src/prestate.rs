@@ -3,6 +3,7 @@
 use crate::{
     args::Args,
     block_param::BlockParam,
+    debug::from_cache,
     faults,
     rpc::{METHODS, Shared},
     run::{Cancel, Clock},
@@ -10,16 +11,21 @@ use crate::{
 };
 use prestate_diff::{Execution, Replayed, check_invariant, replay};
 use prestate_host::RecoveredBlock;
+use alloy_primitives::B256;
 use prestate_rpc_api::{CodeOption, DiffOptions, RpcError};
+use prestate_store::ReplyKey;
 use prestate_types::{
     BlockDiff, BlockFacts, BlockRef, DiffFilter, StateDiff, TxDiff,
 };
 use prestate_wire::{
-    CodeView, KnownCodes, RopeBuilder, write_block_diff, write_block_summary, write_sides,
+    CodeView, KnownCodes, Rope, RopeBuilder, write_block_diff, write_block_summary, write_sides,
     write_transaction_diff,
 };
 use serde_json::{json, value::RawValue};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tracing::error;
 
 type Params<'a> = Option<&'a RawValue>;
@@ -31,14 +37,14 @@ impl Shared {
     ) -> Result<Answer, RpcError> {
         let (block, view) = self.block_and_view(params)?;
         let shared = Arc::clone(self);
-        self.execute(move |cancel| {
+        self.kept("block diff", block.hash(), view.key(), move |cancel| {
             let whole = shared.replayed(&block, cancel)?;
             let diff = view.filtered(&whole.diff.diff)?;
             let block = BlockDiff { summary: whole.diff.summary, diff };
             let mut out = RopeBuilder::new();
             let codes = KnownCodes::new(&shared.codes, &whole.replayed.codes);
             write_block_diff(&mut out, &block, view.code, &codes).map_err(faults::code)?;
-            Ok(miss(out))
+            Ok(out.finish())
         })
         .await
     }
@@ -49,7 +55,7 @@ impl Shared {
     ) -> Result<Answer, RpcError> {
         let (block, view) = self.block_and_view(params)?;
         let shared = Arc::clone(self);
-        self.execute(move |cancel| {
+        self.kept("transaction diffs", block.hash(), view.key(), move |cancel| {
             let whole = shared.checked(&block, cancel)?;
             let codes = KnownCodes::new(&shared.codes, &whole.replayed.codes);
             let mut out = RopeBuilder::new();
@@ -77,7 +83,7 @@ impl Shared {
                 out.push("}");
             }
             out.push("}");
-            Ok(miss(out))
+            Ok(out.finish())
         })
         .await
     }
@@ -91,14 +97,15 @@ impl Shared {
         let view = View::of(args.parsed(1)?.unwrap_or_default())?;
         let (place, block) = self.place(hash)?;
         let shared = Arc::clone(self);
-        self.execute(move |cancel| {
+        let key = format!("{} {}", place.index, view.key());
+        self.kept("transaction diff", block.hash(), key, move |cancel| {
             let whole = shared.checked(&block, cancel)?;
             let codes = KnownCodes::new(&shared.codes, &whole.replayed.codes);
             let tx = whole.facts.txs.get(place.index as usize).ok_or_else(RpcError::internal)?;
             let mut out = RopeBuilder::new();
             let tx = view.filtered_tx(tx)?;
             write_transaction_diff(&mut out, &tx, view.code, &codes).map_err(faults::code)?;
-            Ok(miss(out))
+            Ok(out.finish())
         })
         .await
     }
@@ -121,16 +128,45 @@ impl Shared {
             "earliest": at(Some(host.earliest().map_err(faults::host)?)),
             "gethExact": self.config.geth_exact,
             "codes": { "count": codes, "bytes": code_bytes },
+            "cache": self.cache_json(),
             "executions": { "waiting": self.executions.waiting() },
             "limits": {
                 "executions": self.config.max_executions,
                 "queue": self.config.max_queue,
+                "structLogBytes": self.config.max_struct_log_bytes,
                 "filterAddresses": prestate_types::MAX_FILTER_ADDRESSES,
                 "filterSlots": prestate_types::MAX_FILTER_SLOTS,
             },
             "methods": METHODS,
         });
         Ok(Answer::uncached(status.to_string()))
+    }
+
+    pub(crate) fn cache_status(&self, params: Params<'_>) -> Result<Answer, RpcError> {
+        Args::cut(params, 0)?;
+        Ok(Answer::uncached(json!({ "responseCache": self.cache_json() }).to_string()))
+    }
+
+    fn cache_json(&self) -> serde_json::Value {
+        let stats = self.cache.stats();
+        let asked = stats.hits + stats.misses + stats.coalesced;
+        let hit_rate =
+            if asked == 0 { 0.0 } else { (stats.hits + stats.coalesced) as f64 / asked as f64 };
+        json!({
+            "entryCount": stats.entries,
+            "totalBytes": stats.bytes(),
+            "ownedBytes": stats.owned_bytes,
+            "codes": stats.codes,
+            "codeBytes": stats.code_bytes,
+            "capacityBytes": stats.capacity_bytes,
+            "hits": stats.hits,
+            "misses": stats.misses,
+            "coalesced": stats.coalesced,
+            "failures": stats.failures,
+            "evictions": stats.evictions,
+            "oversized": stats.oversized,
+            "hitRate": hit_rate,
+        })
     }
 
     fn block_and_view(&self, params: Params<'_>) -> Result<(Arc<RecoveredBlock>, View), RpcError> {
@@ -142,6 +178,26 @@ impl Shared {
             return Err(RpcError::server("genesis has no diff: it follows no other state"));
         }
         Ok((block, view))
+    }
+
+    /// A kept result, or the one that `work` makes with a permit.
+    async fn kept(
+        &self,
+        view: &'static str,
+        block_hash: B256,
+        options: String,
+        work: impl FnOnce(&Cancel) -> Result<Rope, RpcError> + Send + 'static,
+    ) -> Result<Answer, RpcError> {
+        let key = ReplyKey { block_hash, view, options: options.into() };
+        let started = Instant::now();
+        let (rope, outcome) = self.cache.get_or_compute(&key, || self.execute(work)).await?;
+        let outcome = from_cache(outcome);
+        let execute = match outcome {
+            Outcome::Miss => started.elapsed(),
+            _ => Duration::ZERO,
+        };
+        let timing = Timing { execute, encode: Duration::ZERO };
+        Ok(Answer { reply: Reply::Whole(rope), outcome, timing })
     }
 
     /// Replays a block; what it changed as a whole comes from its bundle.
@@ -217,6 +273,11 @@ impl View {
         Ok(Self { filter, code, limit: options.limit, system: options.system })
     }
 
+    /// What decides the bytes, in one way only: the sets are sorted.
+    fn key(&self) -> String {
+        format!("{:?} {:?} {:?} {}", self.filter, self.code, self.limit, self.system)
+    }
+
     /// What passes the filter, refused if it is more than the caller's limit.
     fn filtered(&self, diff: &StateDiff) -> Result<StateDiff, RpcError> {
         let seen = self.filter.apply(diff);
@@ -235,13 +296,5 @@ impl View {
     fn filtered_tx(&self, tx: &TxDiff) -> Result<TxDiff, RpcError> {
         let diff = self.filtered(&tx.diff)?;
         Ok(TxDiff { hash: tx.hash, index: tx.index, diff, zero_reads: Vec::new() })
-    }
-}
-
-fn miss(out: RopeBuilder) -> Answer {
-    Answer {
-        reply: Reply::Whole(out.finish()),
-        outcome: Outcome::Miss,
-        timing: Timing::default(),
     }
 }

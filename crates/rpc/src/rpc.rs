@@ -6,11 +6,13 @@ use crate::{
 use async_trait::async_trait;
 use prestate_host::Host;
 use prestate_rpc_api::{RpcError, code};
+use prestate_store::ReplyCache;
 use prestate_wire::CodeTable;
 use std::sync::Arc;
 
 /// The methods answered, sorted.
 pub const METHODS: &[&str] = &[
+    "debug_getCacheStatus",
     "debug_getRawBlock",
     "debug_getRawHeader",
     "debug_getRawReceipts",
@@ -45,13 +47,15 @@ pub(crate) struct Shared {
     pub(crate) codes: Arc<CodeTable>,
     pub(crate) config: RpcConfig,
     pub(crate) executions: Executions,
+    pub(crate) cache: ReplyCache<RpcError>,
 }
 
 impl Rpc {
     /// The namespaces over a host.
     pub fn new(host: Arc<dyn Host>, config: RpcConfig) -> Self {
         let executions = Executions::new(config.max_executions, config.max_queue);
-        Self(Arc::new(Shared { host, codes: Arc::new(CodeTable::new()), config, executions }))
+        let cache = ReplyCache::new(config.cache_bytes);
+        Self(Arc::new(Shared { host, codes: Arc::new(CodeTable::new()), config, executions, cache }))
     }
 }
 
@@ -65,6 +69,7 @@ impl Service for Rpc {
             "debug_traceBlockByHash" => shared.trace_block_by_hash(params).await,
             "debug_traceBlock" => shared.trace_block_rlp(params).await,
             "debug_traceTransaction" => shared.trace_transaction(params).await,
+            "debug_getCacheStatus" => shared.cache_status(params),
             "debug_getRawBlock" => shared.raw_block(params),
             "debug_getRawHeader" => shared.raw_header(params),
             "debug_getRawReceipts" => shared.raw_receipts(params).await,

@@ -12,7 +12,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Permits for executions and the queue before them.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Executions {
         }
     }
 
-    /// Executions under way.
+    /// Calls waiting for a permit.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -70,31 +70,32 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
-    /// Runs work with a permit. The queue before it is bounded: beyond it -32005.
+    /// A permit to execute. The queue before it is bounded: beyond it -32005.
+    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+        let executions = &self.executions;
+        if let Ok(permit) = Arc::clone(&executions.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let queued = executions.waiting.fetch_add(1, Ordering::Relaxed) + 1;
+        let _waiting = Waiting(&executions.waiting);
+        if queued > executions.max_queue {
+            return Err(RpcError::limit(
+                "too many requests are waiting to be executed, try again later",
+                "queue",
+                executions.max_queue as u64,
+                queued as u64,
+            ));
+        }
+        let permit = Arc::clone(&executions.permits).acquire_owned().await;
+        permit.map_err(|_| RpcError::internal())
+    }
+
+    /// Runs work on a blocking thread with a permit, cancelled when the caller goes away.
     pub(crate) async fn execute<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Cancel) -> Result<T, RpcError> + Send + 'static,
     ) -> Result<T, RpcError> {
-        let executions = &self.executions;
-        let permit = match Arc::clone(&executions.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let queued = executions.waiting.fetch_add(1, Ordering::Relaxed) + 1;
-                let _waiting = Waiting(&executions.waiting);
-                if queued > executions.max_queue {
-                    return Err(RpcError::limit(
-                        "too many requests are waiting to be executed, try again later",
-                        "queue",
-                        executions.max_queue as u64,
-                        queued as u64,
-                    ));
-                }
-                Arc::clone(&executions.permits)
-                    .acquire_owned()
-                    .await
-                    .map_err(|_| RpcError::internal())?
-            }
-        };
+        let permit = self.permit().await?;
         let cancel = Cancel::default();
         let guard = CancelOnDrop(cancel.clone());
         let done = tokio::task::spawn_blocking(move || {
