@@ -1,1 +1,0 @@
-//! The consumer's side: resync with any node.
