@@ -4,8 +4,9 @@ use std::{fmt, io::IoSlice, sync::Arc};
 
 /// A reply's bytes, coded, of known length, most of them shared with the cache.
 ///
-/// A body holds a handful of references whatever its size: handing out a cached block copies
-/// nothing and touches no reference count per piece.
+/// In gzip a body holds a handful of references whatever its size: handing out a cached block
+/// copies nothing and touches no reference count per piece. In identity it holds one for each code
+/// shown.
 #[derive(Clone)]
 pub struct Body {
     parts: Vec<Part>,
@@ -18,17 +19,22 @@ pub struct Body {
 #[derive(Clone)]
 pub(crate) enum Part {
     Bytes(Bytes),
-    /// A leaf's text.
-    Text(Arc<Leaf>),
+    /// A leaf's text, with the texts of its codes.
+    Text(Arc<Leaf>, Arc<[Bytes]>),
     /// A leaf in deflate.
     Deflated(Arc<Leaf>),
 }
 
 impl Part {
+    pub(crate) fn text(leaf: Arc<Leaf>) -> Self {
+        let codes = leaf.code_texts().into();
+        Self::Text(leaf, codes)
+    }
+
     fn piece_count(&self) -> usize {
         match self {
             Self::Bytes(_) => 1,
-            Self::Text(leaf) => leaf.piece_count(),
+            Self::Text(leaf, _) => leaf.piece_count(),
             Self::Deflated(leaf) => leaf.deflated_piece_count(),
         }
     }
@@ -37,7 +43,8 @@ impl Part {
     fn piece(&self, at: usize) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Text(leaf) => leaf.text_piece(at),
+            Self::Text(_, codes) if at % 2 == 1 => &codes[at / 2],
+            Self::Text(leaf, _) => leaf.owned_text(at / 2),
             Self::Deflated(leaf) => leaf.deflated_piece(at),
         }
     }
@@ -45,7 +52,8 @@ impl Part {
     fn bytes(&self, at: usize) -> Bytes {
         match self {
             Self::Bytes(bytes) => bytes.clone(),
-            Self::Text(leaf) => leaf.text_bytes(at),
+            Self::Text(_, codes) if at % 2 == 1 => codes[at / 2].clone(),
+            Self::Text(leaf, _) => leaf.owned_bytes_of(at / 2),
             Self::Deflated(leaf) => leaf.deflated_bytes(at),
         }
     }
@@ -53,7 +61,7 @@ impl Part {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Text(leaf) => leaf.len(),
+            Self::Text(leaf, _) => leaf.len(),
             Self::Deflated(leaf) => leaf.deflated_len(),
         }
     }

@@ -35,6 +35,16 @@ pub(crate) fn deflate_open(text: &[u8], level: i32) -> Vec<u8> {
     deflated
 }
 
+/// The text of known length behind blocks made by [`deflate_open`] or alike; `None` if they give
+/// another.
+pub(crate) fn inflate_open(blocks: &[u8], text_len: usize) -> Option<Vec<u8>> {
+    // An empty block, with the fixed codes, that ends the stream.
+    let stream = [blocks, &[3, 0]].concat();
+    let mut text = vec![0; text_len];
+    let len = libdeflater::Decompressor::new().deflate_decompress(&stream, &mut text).ok()?;
+    (len == text_len).then_some(text)
+}
+
 /// Appends a text in stored blocks; the last of them ends the stream if so asked. Nothing is
 /// appended for an empty text that does not end the stream.
 pub(crate) fn push_stored(out: &mut Vec<u8>, text: &[u8], last: bool) {

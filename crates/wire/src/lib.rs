@@ -6,6 +6,7 @@
 mod bits;
 mod body;
 mod code;
+mod code_segment;
 mod crc;
 mod deflate;
 mod deflate_runs;
@@ -24,7 +25,8 @@ mod views;
 mod zstd;
 
 pub use body::{Body, BodyBuf};
-pub use code::{CodeSegment, CodeSource, CodeTable, KnownCodes, MissingCode};
+pub use code::{CodeSource, CodeTable, KnownCodes, MissingCode};
+pub use code_segment::CodeSegment;
 pub use deflate::gzip_once;
 pub use encoding::{Encoding, MIN_COMPRESS_BYTES, NotAcceptable, negotiate};
 pub use geth::{write_geth_diff, write_geth_pair, write_geth_state};
@@ -40,22 +42,3 @@ pub use traces::{
 pub use views::{
     CodeView, write_block_diff, write_block_summary, write_sides, write_transaction_diff,
 };
-
-#[doc(hidden)]
-#[allow(missing_docs)]
-pub fn bench_code(text: &[u8], level: i32) -> Vec<u8> {
-    if level < 0 {
-        deflate_runs::deflate_runs(
-            text,
-            &[deflate_runs::Run {
-                start: 0,
-                end: text.len(),
-                skipped: 0,
-                then: deflate_runs::Then::Border,
-            }],
-        )
-        .0
-    } else {
-        deflate::deflate_open(text, level)
-    }
-}

@@ -1,6 +1,6 @@
 use crate::{
     CodeSegment, Encoding, RopeBuilder,
-    code::DeflatedCode,
+    code_segment::DeflatedCode,
     crc::{self, Crc},
     deflate_runs::{MIN_COPY, Run, Then, WINDOW, deflate_runs},
     zstd,
@@ -78,7 +78,7 @@ pub(crate) enum Piece<'a> {
 
 impl Leaf {
     pub(crate) fn new(owned: Bytes, cuts: Vec<Cut>) -> Self {
-        let codes: usize = cuts.iter().map(|cut| cut.code.text().len()).sum();
+        let codes: usize = cuts.iter().map(|cut| cut.code.len()).sum();
         let len = (owned.len() + codes) as u64;
         Self { owned, cuts: cuts.into(), len, crc: OnceLock::new(), deflated: OnceLock::new() }
     }
@@ -94,13 +94,21 @@ impl Leaf {
         2 * self.cuts.len() + 1
     }
 
-    /// Text of a piece.
-    pub(crate) fn text_piece(&self, at: usize) -> &[u8] {
-        if at % 2 == 1 {
-            return self.cuts[at / 2].code.text();
-        }
-        let (start, end) = self.run(at / 2);
+    /// Texts of the codes, one a cut.
+    pub(crate) fn code_texts(&self) -> Vec<Bytes> {
+        self.cuts.iter().map(|cut| cut.code.text()).collect()
+    }
+
+    /// Own text number `at`, from `0` to the number of cuts.
+    pub(crate) fn owned_text(&self, at: usize) -> &[u8] {
+        let (start, end) = self.run(at);
         &self.owned[start..end]
+    }
+
+    /// As [`Self::owned_text`], shared.
+    pub(crate) fn owned_bytes_of(&self, at: usize) -> Bytes {
+        let (start, end) = self.run(at);
+        self.owned.slice(start..end)
     }
 
     /// Number of pieces in deflate.
@@ -128,15 +136,6 @@ impl Leaf {
         deflated.owned.slice(start..end)
     }
 
-    /// As [`Self::text_piece`], shared.
-    pub(crate) fn text_bytes(&self, at: usize) -> Bytes {
-        if at % 2 == 1 {
-            return self.cuts[at / 2].code.text().clone();
-        }
-        let (start, end) = self.run(at / 2);
-        self.owned.slice(start..end)
-    }
-
     fn deflated(&self) -> &Deflated {
         self.deflated.get_or_init(|| self.deflate())
     }
@@ -149,7 +148,7 @@ impl Leaf {
         let mut skipped = 0;
         for (at, cut) in self.cuts.iter().enumerate() {
             let (start, end) = self.run(at);
-            let length = cut.code.text().len();
+            let length = cut.code.len();
             let place = end as u64 + skipped;
             let distance = seen
                 .insert(Arc::as_ptr(&cut.code), place)
@@ -186,7 +185,7 @@ impl Leaf {
     pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         (0..self.piece_count()).map(|at| match at % 2 {
             1 => Piece::Code(&self.cuts[at / 2].code),
-            _ => Piece::Owned(self.text_piece(at)),
+            _ => Piece::Owned(self.owned_text(at / 2)),
         })
     }
 
@@ -255,7 +254,10 @@ impl Rope {
     /// The text in order, none of the pieces empty. Pieces are shared, not copied.
     pub fn chunks(&self) -> impl Iterator<Item = Bytes> + '_ {
         self.leaves().iter().flat_map(|leaf| {
-            let pieces = (0..leaf.piece_count()).map(|at| leaf.text_bytes(at));
+            let pieces = (0..leaf.piece_count()).map(|at| match at % 2 {
+                1 => leaf.cuts[at / 2].code.text(),
+                _ => leaf.owned_bytes_of(at / 2),
+            });
             pieces.filter(|piece| !piece.is_empty())
         })
     }
@@ -268,18 +270,13 @@ impl Rope {
     }
 
     pub(crate) fn append_to(&self, text: &mut Vec<u8>) {
-        self.pieces().for_each(|piece| text.extend_from_slice(piece));
-    }
-
-    /// The text in order, some pieces empty.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        self.leaves().iter().flat_map(|leaf| (0..leaf.piece_count()).map(|at| leaf.text_piece(at)))
+        self.chunks().for_each(|chunk| text.extend_from_slice(&chunk));
     }
 
     /// The text in zstd blocks, none the last of a frame, to follow raw blocks only.
     pub(crate) fn zstd_blocks(&self) -> Bytes {
         let whole = &self.0;
-        whole.zstd.get_or_init(|| zstd::blocks(self.len(), self.pieces()).into()).clone()
+        whole.zstd.get_or_init(|| zstd::blocks(self.len(), || self.chunks()).into()).clone()
     }
 
     /// Whether this is the first call.

@@ -79,7 +79,7 @@ impl Splice {
         let mut parts = Vec::with_capacity(2 * self.ropes.len() + 1);
         for (before, rope) in self.ropes {
             push_bytes(&mut parts, before);
-            parts.extend(rope.leaves().iter().cloned().map(Part::Text));
+            parts.extend(rope.leaves().iter().cloned().map(Part::text));
         }
         push_bytes(&mut parts, self.tail);
         parts

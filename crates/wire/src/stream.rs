@@ -102,7 +102,7 @@ impl BodyStream {
     pub fn rope(&mut self, rope: &Rope) -> io::Result<Body> {
         let leaves = || rope.leaves().iter().cloned();
         let parts = match &mut self.coder {
-            Coder::Identity => leaves().map(Part::Text).collect(),
+            Coder::Identity => leaves().map(Part::text).collect(),
             Coder::Gzip { crc, started } => {
                 let frame = gzip_start(started);
                 *crc = crc.then(rope.crc());
@@ -110,8 +110,8 @@ impl BodyStream {
                 start.into_iter().chain(leaves().map(Part::Deflated)).collect()
             }
             Coder::Zstd(encoder) => {
-                for piece in rope.pieces() {
-                    encoder.write_all(piece)?;
+                for chunk in rope.chunks() {
+                    encoder.write_all(&chunk)?;
                 }
                 encoder.flush()?;
                 vec![Part::Bytes(std::mem::take(encoder.get_mut()).into())]

@@ -1,5 +1,6 @@
 //! Zstandard (RFC 8878) around the ropes: blocks to be framed anew, raw blocks, frame headers.
 
+use bytes::Bytes;
 use std::io::{self, Write};
 use zstd::stream::write::Encoder;
 
@@ -61,20 +62,20 @@ fn block_header(last: bool, kind: u32, size: usize) -> [u8; 3] {
 
 /// The text as blocks none of which is the last of a frame. They may follow raw blocks, but not
 /// compressed blocks of another text.
-pub(crate) fn blocks<'a>(text_len: u64, pieces: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
-    compressed(text_len, pieces.clone()).ok().and_then(blocks_of).unwrap_or_else(|| {
+pub(crate) fn blocks<I: Iterator<Item = Bytes>>(text_len: u64, chunks: impl Fn() -> I) -> Vec<u8> {
+    compressed(text_len, chunks()).ok().and_then(blocks_of).unwrap_or_else(|| {
         // Writing to memory does not fail, nor does zstd with valid parameters, short of memory
         // apart. Raw blocks are always right.
         let mut raw = Vec::new();
-        pieces.for_each(|piece| push_raw(&mut raw, piece, false));
+        chunks().for_each(|chunk| push_raw(&mut raw, &chunk, false));
         raw
     })
 }
 
-fn compressed<'a>(text_len: u64, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<Vec<u8>> {
+fn compressed(text_len: u64, chunks: impl Iterator<Item = Bytes>) -> io::Result<Vec<u8>> {
     let mut encoder = encoder(Some(text_len))?;
-    for piece in pieces {
-        encoder.write_all(piece)?;
+    for chunk in chunks {
+        encoder.write_all(&chunk)?;
     }
     encoder.finish()
 }
@@ -135,7 +136,8 @@ mod tests {
             let text: Vec<u8> = (0..len as u32)
                 .map(|at| b"0123456789abcdef"[(at.wrapping_mul(2_654_435_761) >> 21) as usize % 16])
                 .collect();
-            let blocks = blocks(len as u64, text.chunks(999));
+            let chunks = || text.chunks(999).map(Bytes::copy_from_slice);
+            let blocks = blocks(len as u64, chunks);
             let mut frame = Vec::new();
             push_frame_header(&mut frame, 6 + len as u64);
             push_raw(&mut frame, b"head", false);

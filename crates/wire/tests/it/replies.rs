@@ -250,8 +250,14 @@ fn memory_is_counted_once() {
     assert!(segment.memory_bytes() > fast + 1000);
     drop((one, hundred));
     assert!(segment.memory_bytes() < fast);
+    // A text not asked for between two calls goes, and comes back.
+    let expected = segment.text();
+    assert_eq!((table.release_texts(), table.release_texts()), (0, text));
+    assert!(segment.memory_bytes() < fast - text);
+    assert_eq!(segment.text(), expected);
+    assert!(segment.memory_bytes() > text);
     assert_eq!(table.usage(), (1, segment.memory_bytes()));
-    drop(segment);
+    drop((segment, expected));
     assert_eq!(table.usage(), (0, 0));
     assert!(table.get(&hash).is_none());
 }
