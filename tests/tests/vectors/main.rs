@@ -1,0 +1,5 @@
+//! Geth's own tracer vectors.
+
+mod calls;
+mod prestate;
+mod transaction;
