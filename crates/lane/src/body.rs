@@ -178,6 +178,8 @@ impl Drop for Chunk {
 pub(crate) struct StreamBody {
     /// `None` once the reply has ended.
     source: Option<Source>,
+    /// Why it ended early, until the transport is told.
+    broken: Option<BrokenOff>,
     patience: Duration,
     gates: Arc<Gates>,
     counters: Arc<Counters>,
@@ -230,14 +232,16 @@ impl StreamBody {
         turn: Option<Turn>,
     ) -> Self {
         source.waiting = Box::pin(tokio::time::sleep(patience));
-        Self { source: Some(source), patience, gates, counters, _turn: turn }
+        Self { source: Some(source), broken: None, patience, gates, counters, _turn: turn }
     }
 
     fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<(Body, Reservation), BrokenOff>>> {
-        let Some(source) = &mut self.source else { return Poll::Ready(None) };
+        let Some(source) = &mut self.source else {
+            return Poll::Ready(self.broken.take().map(Err));
+        };
         let coded = if !source.head.is_empty() {
             let head = std::mem::take(&mut source.head);
             source.coder.text(head.as_bytes())
@@ -250,35 +254,38 @@ impl StreamBody {
                     source.waiting.as_mut().reset(deadline);
                     source.push(&rope)
                 }
-                Poll::Ready(Some(Err(error))) => return self.broken(error.message),
+                Poll::Ready(Some(Err(error))) => return self.broken(cx, error.message),
                 Poll::Ready(None) if source.balance.is_whole() => {
                     let Some(source) = self.source.take() else { return Poll::Ready(None) };
                     source.coder.finish(source.tail.as_bytes())
                 }
                 // A maker that panicked hangs up without a word.
-                Poll::Ready(None) => return self.broken("its maker is gone".to_owned()),
+                Poll::Ready(None) => return self.broken(cx, "its maker is gone".to_owned()),
                 Poll::Pending => {
                     ready!(Future::poll(source.waiting.as_mut(), cx));
                     count(&self.counters.timed_out);
-                    return self.broken("request timed out".to_owned());
+                    return self.broken(cx, "request timed out".to_owned());
                 }
             }
         };
         let mut reserved = self.gates.reserve(Budget::Replies);
         match coded {
-            Err(error) => self.broken(error.to_string()),
+            Err(error) => self.broken(cx, error.to_string()),
             Ok(body) => match reserved.grow(body.len()) {
-                Err(error) => self.broken(error.message),
+                Err(error) => self.broken(cx, error.message),
                 Ok(()) => Poll::Ready(Some(Ok((body, reserved)))),
             },
         }
     }
 
-    /// The maker is told by the drop of its channel.
-    fn broken<T>(&mut self, reason: String) -> Poll<Option<Result<T, BrokenOff>>> {
+    /// The maker is told by the drop of its channel, the transport on the next poll: it sends what
+    /// it has first, so that the client sees a reply that broke rather than none.
+    fn broken<T>(&mut self, cx: &Context<'_>, reason: String) -> Poll<T> {
         self.source = None;
         count(&self.counters.broken_streams);
         tracing::warn!(%reason, "streamed reply broken off");
-        Poll::Ready(Some(Err(BrokenOff { reason })))
+        self.broken = Some(BrokenOff { reason });
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }

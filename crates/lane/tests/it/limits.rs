@@ -137,7 +137,9 @@ fn batches_have_a_limit_of_their_own() {
 #[test]
 fn large_bodies_are_refused() {
     let server = Server::with(LaneConfig { max_request_bytes: 1000, ..Default::default() });
-    let body = |len: usize| format!("{}{}", rpc("eth_chainId", "[]"), " ".repeat(len - 57));
+    let body = |len: usize| {
+        format!("{}{}", rpc("eth_chainId", "[]"), " ".repeat(len - rpc("eth_chainId", "[]").len()))
+    };
     let text = |given| {
         let text = format!("content length too large ({given}>1000)");
         limit("null", &text, "http-body-limit", 1000, given)

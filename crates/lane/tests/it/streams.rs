@@ -122,7 +122,7 @@ fn hanging_up_stops_the_work() {
 fn streams_run_in_bounded_memory() {
     let server = Server::start();
     let mut client = server.connect();
-    client.write(crate::support::request(&rpc("test_stream", "[2000,100000]"), ""));
+    client.write(crate::support::request(&rpc("test_stream", "[600,100000]"), ""));
     // Until the maker has made nothing for a while: the sockets are full.
     let mut made = u64::MAX;
     while made != server.seen.pieces.load(SeqCst) || made == 0 {
@@ -133,7 +133,7 @@ fn streams_run_in_bounded_memory() {
     assert!(held < 4_000_000, "{held} bytes held");
     let response = client.read();
     assert!(response.whole);
-    assert_eq!(response.body.len(), result(&streamed(2000, 100_000)).len());
+    assert_eq!(response.body.len(), result(&streamed(600, 100_000)).len());
     server.until("released", |server| server.stats().response_bytes_in_flight == 0);
 }
 
