@@ -58,7 +58,6 @@ impl BitWriter {
         self.flush();
         if self.count > 0 {
             self.add(0, 3);
-            self.flush();
             self.pad();
             self.bytes(&[0, 0, 0xff, 0xff]);
         }
@@ -66,6 +65,7 @@ impl BitWriter {
 
     /// Fills the byte begun with zeros.
     pub(crate) fn pad(&mut self) {
+        self.flush();
         if self.count > 0 {
             self.add(0, 8 - self.count);
         }

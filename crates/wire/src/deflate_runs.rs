@@ -13,7 +13,7 @@ use crate::{
 
 /// Own text that shares one pair of codes, at least. Shorter: more headers are made; longer: the
 /// codes fit less well.
-const GROUP_BYTES: usize = 256 * 1024;
+const GROUP_BYTES: usize = 512 * 1024;
 /// Shortest match taken. Hex digits cost about 4.3 bits each, a match at least 17 bits or so, and
 /// chance matches of 4 and 5 digits abound.
 const MIN_MATCH: usize = 6;
@@ -456,6 +456,14 @@ mod tests {
 
     #[test]
     fn long_runs_are_cut() {
+        // A short rest behind a group's end is stored behind bits of the block before it.
+        for rest in 0..6 {
+            for noise in 0..9 {
+                let mut text = vec![b'x'; GROUP_BYTES + rest];
+                text[..noise].copy_from_slice(&b"abcdefghi"[..noise]);
+                round_trip(&[(text, 5), (b"0123".to_vec(), 0)]);
+            }
+        }
         let line = |i: u32| {
             format!(
                 "{{\"gas\":\"{:#x}\",\"to\":\"{:#042x}\"}},",
@@ -463,7 +471,7 @@ mod tests {
                 i.wrapping_mul(2_654_435_761)
             )
         };
-        let text: Vec<u8> = (0..40_000).map(line).collect::<String>().into_bytes();
+        let text: Vec<u8> = (0..80_000).map(line).collect::<String>().into_bytes();
         assert!(text.len() > 4 * GROUP_BYTES);
         round_trip(&[(text.clone(), 5), (text, 0)]);
         round_trip(&[(vec![0; GROUP_BYTES], 1), (vec![1; 3 * GROUP_BYTES + 1], 0)]);

@@ -6,8 +6,8 @@ use crate::{
 use alloy_primitives::U256;
 use std::{fmt, sync::Arc};
 
-/// Own text of a leaf at most, but for a single push. Large enough that compression loses nothing
-/// at the borders, small enough that a stream's parts can be dropped as they are sent.
+/// Own text from which a leaf ends. Large enough that compression loses nothing at the borders,
+/// small enough that a long text is never moved as a whole while it grows.
 const LEAF_BYTES: usize = 256 * 1024;
 /// Leaves with less text of their own are copied when ropes are put together; larger ones are
 /// shared, with what has been compressed of them.
@@ -36,6 +36,9 @@ impl RopeBuilder {
     #[inline]
     pub fn push(&mut self, text: impl AsRef<[u8]>) {
         self.owned.extend_from_slice(text.as_ref());
+        if self.owned.len() >= LEAF_BYTES {
+            self.end_leaf();
+        }
     }
 
     /// Appends `0x` and the bytes in lower-case hex, two digits a byte.
@@ -62,9 +65,6 @@ impl RopeBuilder {
     /// Appends a shared code segment: `0x<code>","codeHash":"0x<hash>`.
     pub fn push_code(&mut self, code: Arc<CodeSegment>) {
         self.cuts.push(Cut { at: self.owned.len(), code });
-        if self.owned.len() >= LEAF_BYTES {
-            self.end_leaf();
-        }
     }
 
     /// Appends another rope's text. Small ropes are copied, codes and large parts shared.
@@ -80,9 +80,6 @@ impl RopeBuilder {
                     Piece::Owned(text) => self.push(text),
                     Piece::Code(code) => self.push_code(code.clone()),
                 }
-            }
-            if self.owned.len() >= LEAF_BYTES {
-                self.end_leaf();
             }
         }
     }

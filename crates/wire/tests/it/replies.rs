@@ -273,3 +273,60 @@ fn large_parts_are_shared() {
     let address = |rope: &Rope, at: usize| rope.chunks().nth(at).unwrap().as_ptr();
     assert_eq!(address(&whole, 1), address(&large, 0));
 }
+
+#[test]
+fn threads_share_one_segment() {
+    use alloy_primitives::keccak256;
+    use prestate_wire::CodeTable;
+    fn is_shared<T: Send + Sync + Clone + 'static>(_: &T) {}
+    let table = CodeTable::new();
+    let (code, rope) = (crate::sample::code(1), Rope::from("0123456789".repeat(1000)));
+    is_shared(&rope);
+    let hash = keccak256(&code);
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let segment = table.intern(&hash, &code);
+                    (segment, rope.crc32(), {
+                        let mut splice = Splice::new();
+                        splice.rope(&rope);
+                        splice.into_body(Encoding::Gzip).to_vec()
+                    })
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(table.usage().0, 1);
+    for (segment, crc, body) in &all {
+        assert!(std::sync::Arc::ptr_eq(segment, &all[0].0));
+        assert_eq!(*crc, rope.crc32());
+        assert!(decode(Encoding::Gzip, body) == rope.to_vec());
+    }
+}
+
+/// A long text written in small pieces is kept in parts, none of which is moved as it grows.
+#[test]
+fn long_texts_are_kept_in_parts() {
+    let mut out = prestate_wire::RopeBuilder::new();
+    let mut text = Vec::new();
+    for line in 0..100_000u32 {
+        let line = format!(
+            "{{\"gas\":\"{line:#x}\",\"to\":\"{:#042x}\"}},",
+            line.wrapping_mul(2_654_435_761)
+        );
+        out.push(&line);
+        text.extend_from_slice(line.as_bytes());
+    }
+    let rope = out.finish();
+    assert!(rope.chunks().all(|chunk| chunk.len() < 300_000));
+    assert!(rope.to_vec() == text);
+    assert!(rope.owned_bytes() < text.len() as u64 + 10_000);
+    rope.prepare(Encoding::Gzip);
+    let mut splice = Splice::new();
+    splice.rope(&rope);
+    let body = splice.into_body(Encoding::Gzip).to_vec();
+    assert!(decode(Encoding::Gzip, &body) == text);
+    assert!(body.len() < text.len() / 2, "{} of {}", body.len(), text.len());
+}

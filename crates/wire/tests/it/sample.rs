@@ -14,7 +14,7 @@ pub(crate) fn code(at: usize) -> Vec<u8> {
     (0..len)
         .map(|place: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
-            if place % 3 == 0 { 0x60 } else { (state >> 33) as u8 % 97 }
+            if place.is_multiple_of(3) { 0x60 } else { (state >> 33) as u8 % 97 }
         })
         .collect()
 }
