@@ -33,6 +33,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Bench(#[from] prestate_bench::EncodeError),
     #[error(transparent)]
+    BenchServe(#[from] prestate_bench::ServeError),
+    #[error(transparent)]
     Lane(#[from] prestate_lane::LaneError),
     #[error(transparent)]
     Jwt(#[from] prestate_lane::JwtSecretError),

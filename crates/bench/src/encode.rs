@@ -137,7 +137,7 @@ fn run_bare(execution: Execution<'_>, parent: &Arc<MapState>) -> Result<(), Enco
     Ok(())
 }
 
-fn run_ours(
+pub(crate) fn run_ours(
     execution: Execution<'_>,
     parent: &Arc<MapState>,
     table: &CodeTable,

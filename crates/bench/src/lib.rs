@@ -4,7 +4,14 @@
 //! every raw time: what is compared is medians of one run on one machine.
 
 mod encode;
+mod fill;
+mod serve;
 mod stats;
 
 pub use encode::{EncodeError, EncodeReport, EncodeRow, encode};
+pub use fill::{FillReport, FillRow, fill};
+pub use serve::{
+    HeavyRow, Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport, ServeRow,
+    heavy_host, run_lane, run_rival, serve,
+};
 pub use stats::median;

@@ -1,0 +1,185 @@
+//! What the first compressed reply of a block costs, and what a cached block weighs: ours beside
+//! libdeflate over the whole text.
+
+use crate::{encode::EncodeError, encode::run_ours, median};
+use libdeflater::{CompressionLvl, Compressor};
+use prestate_diff::Execution;
+use prestate_host::ChainSpec;
+use prestate_host_embedded::BlockFile;
+use prestate_wire::{CodeTable, Encoding, Rope, splice};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// One block.
+#[derive(Debug)]
+pub struct FillRow {
+    /// Number of the block.
+    pub number: u64,
+    /// Bytes of JSON.
+    pub json_bytes: u64,
+    /// Making our gzip body of a fresh block, its codes compressed before.
+    pub ours: Vec<Duration>,
+    /// The same with none of its codes seen before.
+    pub cold: Vec<Duration>,
+    /// libdeflate level 1 over the whole text.
+    pub one_shot: Vec<Duration>,
+    /// Bytes of our body.
+    pub ours_bytes: u64,
+    /// Bytes of libdeflate's.
+    pub one_shot_bytes: u64,
+    /// Bytes held for the block, text and deflate form, each code's divided by the blocks that
+    /// share it.
+    pub held_bytes: u64,
+}
+
+impl FillRow {
+    fn speed(&self, ours: &[Duration]) -> f64 {
+        median(&self.one_shot).as_secs_f64() / median(ours).as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// How many times less time ours takes.
+    pub fn times_less(&self) -> f64 {
+        self.speed(&self.ours)
+    }
+
+    /// Our size over libdeflate's.
+    pub fn size(&self) -> f64 {
+        self.ours_bytes as f64 / self.one_shot_bytes.max(1) as f64
+    }
+
+    /// Memory over JSON.
+    pub fn memory(&self) -> f64 {
+        self.held_bytes as f64 / self.json_bytes.max(1) as f64
+    }
+}
+
+/// All blocks.
+#[derive(Debug)]
+pub struct FillReport {
+    /// Ascending by number.
+    pub rows: Vec<FillRow>,
+}
+
+/// Runs the workload for so many rounds.
+///
+/// # Errors
+/// A block that does not replay ends the run.
+pub fn fill(
+    spec: &ChainSpec,
+    files: Vec<BlockFile>,
+    rounds: usize,
+    mut progress: impl FnMut(),
+) -> Result<FillReport, EncodeError> {
+    let table = CodeTable::new();
+    let blocks: Vec<_> =
+        files.into_iter().map(|file| (file.block, Arc::new(file.prestate))).collect();
+    // Kept to the end, as a cache keeps them, with their compressed forms made.
+    let mut kept = Vec::with_capacity(blocks.len());
+    for (block, parent) in &blocks {
+        let rope = run_ours(Execution { spec, block }, parent, &table)?;
+        gzip(&rope);
+        kept.push(rope);
+    }
+    let mut sharing: HashMap<_, u64> = HashMap::new();
+    for code in kept.iter().flat_map(Rope::codes) {
+        *sharing.entry(*code.hash()).or_default() += 1;
+    }
+    let mut level_1 = Compressor::new(CompressionLvl::fastest());
+    let mut rows = Vec::with_capacity(blocks.len());
+    for ((block, parent), rope) in blocks.iter().zip(&kept) {
+        let execution = Execution { spec, block };
+        let shared: f64 = rope
+            .codes()
+            .map(|code| code.memory_bytes() as f64 / sharing[code.hash()] as f64)
+            .sum();
+        let text = rope.to_vec();
+        let mut row = FillRow {
+            number: block.number,
+            json_bytes: rope.len(),
+            ours: Vec::new(),
+            cold: Vec::new(),
+            one_shot: Vec::new(),
+            ours_bytes: 0,
+            one_shot_bytes: 0,
+            held_bytes: rope.owned_bytes() + shared as u64,
+        };
+        for _ in 0..rounds {
+            let fresh = run_ours(execution, parent, &table)?;
+            let (time, bytes) = timed(|| gzip(&fresh));
+            row.ours.push(time);
+            row.ours_bytes = bytes;
+            let cold = run_ours(execution, parent, &CodeTable::new())?;
+            row.cold.push(timed(|| gzip(&cold)).0);
+            let mut out = vec![0; level_1.gzip_compress_bound(text.len())];
+            let (time, bytes) =
+                timed(|| level_1.gzip_compress(&text, &mut out).unwrap_or_default() as u64);
+            row.one_shot.push(time);
+            row.one_shot_bytes = bytes;
+            progress();
+        }
+        rows.push(row);
+    }
+    Ok(FillReport { rows })
+}
+
+fn gzip(rope: &Rope) -> u64 {
+    let ropes = std::slice::from_ref(rope);
+    splice(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":", ropes, b"", b"}", Encoding::Gzip).len()
+}
+
+fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+    let started = Instant::now();
+    let result = run();
+    (started.elapsed(), result)
+}
+
+/// The middle of some figures.
+fn middle(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
+}
+
+impl FillReport {
+    /// Medians over the blocks: times less than libdeflate, size over libdeflate's, memory over
+    /// JSON.
+    pub fn medians(&self) -> (f64, f64, f64) {
+        let over = |figure: fn(&FillRow) -> f64| middle(self.rows.iter().map(figure).collect());
+        (over(FillRow::times_less), over(FillRow::size), over(FillRow::memory))
+    }
+}
+
+impl fmt::Display for FillReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>9} {:>10} {:>8} {:>8} {:>11} {:>7} {:>9} {:>7} {:>8}",
+            "block", "JSON", "ours ms", "cold ms", "libdefl. ms", "less", "cold less", "size", "memory"
+        )?;
+        let ms = |times: &[Duration]| median(times).as_secs_f64() * 1e3;
+        for row in &self.rows {
+            writeln!(
+                f,
+                "{:>9} {:>10} {:>8.2} {:>8.2} {:>11.2} {:>6.1}x {:>8.2}x {:>6.3}x {:>7.1}%",
+                row.number,
+                row.json_bytes,
+                ms(&row.ours),
+                ms(&row.cold),
+                ms(&row.one_shot),
+                row.times_less(),
+                row.speed(&row.cold),
+                row.size(),
+                row.memory() * 100.0
+            )?;
+        }
+        let (less, size, memory) = self.medians();
+        write!(
+            f,
+            "median: {less:.1}x less time than libdeflate 1, {size:.3}x its size, memory {:.1}% of JSON",
+            memory * 100.0
+        )
+    }
+}
