@@ -7,7 +7,10 @@ use super::{
 };
 use crate::geth::{BlockPlan, Geth, GethError, Withdrawal};
 use alloy_primitives::{Address, B256, Bytes, U64, keccak256};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+};
 
 /// A block before nonces and signatures.
 #[derive(Debug, Clone, Default)]
@@ -217,10 +220,9 @@ impl Chain {
         let mut nonces = BTreeMap::new();
         for key in people {
             let address = self.keys.address(key);
-            if !nonces.contains_key(&address) {
+            if let Entry::Vacant(unknown) = nonces.entry(address) {
                 let params = format!("[\"{address:#x}\",\"latest\"]");
-                let nonce = self.quantity("eth_getTransactionCount", &params)?;
-                nonces.insert(address, nonce);
+                unknown.insert(self.quantity("eth_getTransactionCount", &params)?);
             }
         }
         Ok(nonces)
@@ -237,7 +239,8 @@ impl Chain {
     fn next_base_fee(&self) -> Result<u64, ChainError> {
         let answer = self.geth.expect("eth_feeHistory", "[\"0x1\",\"latest\",[]]")?;
         let next = serde_json::from_str::<serde_json::Value>(&answer).ok().and_then(|history| {
-            let text = history["baseFeePerGas"].get(1)?.as_str()?.trim_start_matches("0x").to_owned();
+            let text =
+                history["baseFeePerGas"].get(1)?.as_str()?.trim_start_matches("0x").to_owned();
             u64::from_str_radix(&text, 16).ok()
         });
         next.ok_or_else(|| ChainError::Answer { what: "eth_feeHistory".to_owned(), answer })

@@ -130,8 +130,16 @@ impl GenesisPlan {
             },
         });
         let blocks = [
-            "homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg",
-            "istanbul", "berlin", "london",
+            "homestead",
+            "eip150",
+            "eip155",
+            "eip158",
+            "byzantium",
+            "constantinople",
+            "petersburg",
+            "istanbul",
+            "berlin",
+            "london",
         ];
         for name in blocks {
             config[format!("{name}Block")] = 0.into();
@@ -153,7 +161,8 @@ impl GenesisPlan {
             }
             if !account.storage.is_empty() {
                 let word = |number: u64| B256::from(U256::from(number)).to_string();
-                let slots = account.storage.iter().map(|(&slot, &value)| (word(slot), word(value).into()));
+                let slots =
+                    account.storage.iter().map(|(&slot, &value)| (word(slot), word(value).into()));
                 json["storage"] = slots.collect::<serde_json::Map<_, _>>().into();
             }
             alloc.insert(format!("{address:#x}"), json);
@@ -182,8 +191,14 @@ fn system_contracts(fork: Fork) -> Vec<(Address, Bytes)> {
     }
     if fork >= Fork::Prague {
         contracts.push((eip2935::HISTORY_STORAGE_ADDRESS, eip2935::HISTORY_STORAGE_CODE.clone()));
-        contracts.push((eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_CODE.clone()));
-        contracts.push((eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_CODE.clone()));
+        contracts.push((
+            eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+            eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_CODE.clone(),
+        ));
+        contracts.push((
+            eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
+            eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_CODE.clone(),
+        ));
     }
     contracts
 }

@@ -88,10 +88,15 @@ impl Programs {
             2 => before.op(op::INVALID),
             3 => before.push_address(self.address(rng)).op(op::SELFDESTRUCT),
             // EIP-3541 refuses code that starts with 0xef.
-            4 => before.push(U256::from(0xefu64) << 248).ops(&[op::PUSH0, op::MSTORE])
-                .push(U256::from(2)).ops(&[op::PUSH0, op::RETURN]),
+            4 => before
+                .push(U256::from(0xefu64) << 248)
+                .ops(&[op::PUSH0, op::MSTORE])
+                .push(U256::from(2))
+                .ops(&[op::PUSH0, op::RETURN]),
             // EIP-170 refuses code over 24,576 bytes; far less gas than that is usual here.
-            5 => before.push(U256::from(rng.random_range(1..30_000u32))).ops(&[op::PUSH0, op::RETURN]),
+            5 => before
+                .push(U256::from(rng.random_range(1..30_000u32)))
+                .ops(&[op::PUSH0, op::RETURN]),
             _ => {
                 let mut runtime = Code::new();
                 for _ in 0..rng.random_range(0..3) {
@@ -141,8 +146,11 @@ impl Programs {
         let address = self.address(rng);
         if rng.random_ratio(1, 4) {
             let size = rng.random_range(0..70u64);
-            return Code::new().push(U256::from(size)).ops(&[op::PUSH0, op::PUSH0])
-                .push_address(address).op(op::EXTCODECOPY);
+            return Code::new()
+                .push(U256::from(size))
+                .ops(&[op::PUSH0, op::PUSH0])
+                .push_address(address)
+                .op(op::EXTCODECOPY);
         }
         Code::new().look_up(*LOOK_UPS.choose(rng).unwrap_or(&op::BALANCE), address)
     }
@@ -173,7 +181,12 @@ impl Programs {
         match rng.random_range(0..8) {
             // The flag into a slot: success itself becomes state.
             0 => call.push(U256::from(rng.random_range(SLOTS))).op(op::SSTORE),
-            1 => call.op(op::POP).ops(&[op::RETURNDATASIZE, op::PUSH0, op::PUSH0, op::RETURNDATACOPY]),
+            1 => call.op(op::POP).ops(&[
+                op::RETURNDATASIZE,
+                op::PUSH0,
+                op::PUSH0,
+                op::RETURNDATACOPY,
+            ]),
             _ => call.op(op::POP),
         }
     }
@@ -202,7 +215,11 @@ impl Programs {
                 let mut code = created;
                 for _ in 0..n - 2 {
                     // Stack: address, then four empty ranges, value, address, gas.
-                    code = code.ops(&[op::PUSH0; 4]).push(wei).op(op::DUP1 + 5).ops(&[op::GAS, op::CALL, op::POP]);
+                    code = code.ops(&[op::PUSH0; 4]).push(wei).op(op::DUP1 + 5).ops(&[
+                        op::GAS,
+                        op::CALL,
+                        op::POP,
+                    ]);
                 }
                 code.op(op::POP)
             }
@@ -221,7 +238,12 @@ impl Programs {
             // Gas pays for it, but it lies more than a mebibyte behind memory's end.
             _ => (U256::from((1u64 << 20) + 100), rng.random_range(1..40)),
         };
-        Code::new().push(salt).push(U256::from(size)).push(offset).op(op::PUSH0).ops(&[op::CREATE2, op::POP])
+        Code::new()
+            .push(salt)
+            .push(U256::from(size))
+            .push(offset)
+            .op(op::PUSH0)
+            .ops(&[op::CREATE2, op::POP])
     }
 
     fn transient(&self, rng: &mut StdRng) -> Code {
@@ -229,23 +251,42 @@ impl Programs {
             return self.storage(rng);
         }
         let slot = U256::from(rng.random_range(SLOTS));
-        let code = Code::new().push(U256::from(rng.random_range(0..4u64))).push(slot).op(op::TSTORE);
+        let code =
+            Code::new().push(U256::from(rng.random_range(0..4u64))).push(slot).op(op::TSTORE);
         // Read back into a slot, so that it shows.
         code.push(slot).op(op::TLOAD).push(U256::from(rng.random_range(SLOTS))).op(op::SSTORE)
     }
 
     fn environment(&self, rng: &mut StdRng) -> Code {
         let mut readers = vec![
-            op::ADDRESS, op::ORIGIN, op::CALLER, op::CALLVALUE, op::CALLDATASIZE, op::CODESIZE, op::GASPRICE,
-            op::COINBASE, op::TIMESTAMP, op::NUMBER, op::PREVRANDAO, op::GASLIMIT, op::CHAINID, op::SELFBALANCE,
+            op::ADDRESS,
+            op::ORIGIN,
+            op::CALLER,
+            op::CALLVALUE,
+            op::CALLDATASIZE,
+            op::CODESIZE,
+            op::GASPRICE,
+            op::COINBASE,
+            op::TIMESTAMP,
+            op::NUMBER,
+            op::PREVRANDAO,
+            op::GASLIMIT,
+            op::CHAINID,
+            op::SELFBALANCE,
             op::BASEFEE,
         ];
         if self.fork >= Fork::Cancun {
             readers.push(op::BLOBBASEFEE);
         }
         let code = match rng.random_range(0..5) {
-            0 => Code::new().push(U256::from(rng.random_range(0..9u64))).ops(&[op::NUMBER, op::SUB, op::BLOCKHASH]),
-            1 if self.fork >= Fork::Cancun => Code::new().push(U256::from(rng.random_range(0..3u64))).op(op::BLOBHASH),
+            0 => Code::new().push(U256::from(rng.random_range(0..9u64))).ops(&[
+                op::NUMBER,
+                op::SUB,
+                op::BLOCKHASH,
+            ]),
+            1 if self.fork >= Fork::Cancun => {
+                Code::new().push(U256::from(rng.random_range(0..3u64))).op(op::BLOBHASH)
+            }
             2 => Code::new().ops(&[op::COINBASE, op::BALANCE]),
             _ => Code::new().op(*readers.choose(rng).unwrap_or(&op::NUMBER)),
         };
@@ -255,13 +296,23 @@ impl Programs {
     fn precompile(&self, rng: &mut StdRng) -> Code {
         // 0x100 is P-256 (EIP-7951), 0x0a point evaluation, 0x0b.. BLS; before their forks and
         // past the last of them they are absent accounts.
-        let number = *[1u64, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17, 18, 0x100].choose(rng).unwrap_or(&4);
+        let number =
+            *[1u64, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17, 18, 0x100].choose(rng).unwrap_or(&4);
         let to = Address::from_word(U256::from(number).into());
         let size = *[0u64, 31, 32, 64, 96, 128, 192].choose(rng).unwrap_or(&0);
-        let code = Code::new().push(U256::from(rng.random::<u64>())).ops(&[op::PUSH0, op::MSTORE])
-            .push(U256::from(32)).op(op::PUSH0).push(U256::from(size)).op(op::PUSH0);
+        let code = Code::new()
+            .push(U256::from(rng.random::<u64>()))
+            .ops(&[op::PUSH0, op::MSTORE])
+            .push(U256::from(32))
+            .op(op::PUSH0)
+            .push(U256::from(size))
+            .op(op::PUSH0);
         let opcode = *[op::CALL, op::STATICCALL, op::DELEGATECALL].choose(rng).unwrap_or(&op::CALL);
-        let code = if opcode == op::CALL { code.push(U256::from(rng.random_range(0..2u64))) } else { code };
+        let code = if opcode == op::CALL {
+            code.push(U256::from(rng.random_range(0..2u64)))
+        } else {
+            code
+        };
         let gas = U256::from(rng.random_range(0..60_000u64));
         code.push_address(to).push(gas).op(opcode).op(op::POP)
     }
@@ -277,11 +328,18 @@ impl Programs {
         // A time for 4788, a number for 2935, a request for the queues.
         let word = *[op::TIMESTAMP, op::NUMBER].choose(rng).unwrap_or(&op::NUMBER);
         let size = *[0u64, 32, 56, 96].choose(rng).unwrap_or(&32);
-        let code = Code::new().op(word).ops(&[op::PUSH0, op::MSTORE])
-            .push(U256::from(32)).op(op::PUSH0).push(U256::from(size)).op(op::PUSH0)
+        let code = Code::new()
+            .op(word)
+            .ops(&[op::PUSH0, op::MSTORE])
+            .push(U256::from(32))
+            .op(op::PUSH0)
+            .push(U256::from(size))
+            .op(op::PUSH0)
             .push(U256::from(rng.random_range(0..3u64)));
-        code.push_address(to).ops(&[op::GAS, op::CALL, op::POP, op::PUSH0, op::MLOAD])
-            .push(U256::from(rng.random_range(SLOTS))).op(op::SSTORE)
+        code.push_address(to)
+            .ops(&[op::GAS, op::CALL, op::POP, op::PUSH0, op::MLOAD])
+            .push(U256::from(rng.random_range(SLOTS)))
+            .op(op::SSTORE)
     }
 
     /// Calls whoever called, or itself: recursion ends with the gas.
@@ -306,7 +364,9 @@ impl Programs {
     fn ending(&self, rng: &mut StdRng) -> Code {
         match rng.random_range(0..20) {
             0..9 => Code::new().op(op::STOP),
-            9..12 => Code::new().push(U256::from(rng.random_range(0..70u64))).ops(&[op::PUSH0, op::RETURN]),
+            9..12 => Code::new()
+                .push(U256::from(rng.random_range(0..70u64)))
+                .ops(&[op::PUSH0, op::RETURN]),
             12..14 => revert_with(rng),
             14 => self.fault(rng),
             15 => Code::new().ops(&[op::ADDRESS, op::SELFDESTRUCT]),
@@ -354,7 +414,10 @@ fn memory(rng: &mut StdRng) -> Code {
     let offset = U256::from(rng.random_range(0..300u64));
     let code = Code::new().push(U256::from(rng.random::<u64>())).push(offset).op(op::MSTORE);
     match rng.random_range(0..3) {
-        0 => code.push(U256::from(64)).ops(&[op::PUSH0, op::KECCAK256]).push(U256::from(rng.random_range(SLOTS)))
+        0 => code
+            .push(U256::from(64))
+            .ops(&[op::PUSH0, op::KECCAK256])
+            .push(U256::from(rng.random_range(SLOTS)))
             .op(op::SSTORE),
         1 => code.ops(&[op::CODESIZE, op::PUSH0, op::PUSH0, op::CODECOPY]),
         _ => code.push(offset).ops(&[op::MLOAD, op::POP]),
@@ -365,14 +428,22 @@ fn memory(rng: &mut StdRng) -> Code {
 fn revert_with(rng: &mut StdRng) -> Code {
     let mut data = match rng.random_range(0..5) {
         0 => Vec::new(),
-        1 => hex!("4e487b710000000000000000000000000000000000000000000000000000000000000011").to_vec(),
+        1 => hex!("4e487b710000000000000000000000000000000000000000000000000000000000000011")
+            .to_vec(),
         2 => hex!("08c379a0").to_vec(),
         3 => {
-            let mut data = hex!("08c379a00000000000000000000000000000000000000000000000000000000000000020").to_vec();
-            let text: &[u8] = [&b"no <reason> & \"all\""[..], b"", "gr\u{fc}n\u{2028}".as_bytes(), b"\x00\xff\xfe"]
-                .choose(rng)
-                .copied()
-                .unwrap_or_default();
+            let mut data =
+                hex!("08c379a00000000000000000000000000000000000000000000000000000000000000020")
+                    .to_vec();
+            let text: &[u8] = [
+                &b"no <reason> & \"all\""[..],
+                b"",
+                "gr\u{fc}n\u{2028}".as_bytes(),
+                b"\x00\xff\xfe",
+            ]
+            .choose(rng)
+            .copied()
+            .unwrap_or_default();
             data.extend_from_slice(&U256::from(text.len()).to_be_bytes::<32>());
             data.extend_from_slice(text);
             data.resize(68 + text.len().div_ceil(32) * 32, 0);

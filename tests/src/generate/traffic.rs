@@ -21,7 +21,12 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    pub(super) fn new(fork: Fork, programs: Programs, contracts: Vec<Address>, keys: &Keys) -> Self {
+    pub(super) fn new(
+        fork: Fork,
+        programs: Programs,
+        contracts: Vec<Address>,
+        keys: &Keys,
+    ) -> Self {
         Self { fork, programs, contracts, senders: SENDERS.map(|key| keys.address(key)).collect() }
     }
 
@@ -56,15 +61,22 @@ impl Traffic {
             _ => rng.random_range(1..1u64 << 40),
         };
         let shape = self.shape(rng, creates, blobs);
-        let (to, input) =
-            if creates { (None, self.programs.init(rng, 0).bytes()) } else { (Some(to), input(rng)) };
+        let (to, input) = if creates {
+            (None, self.programs.init(rng, 0).bytes())
+        } else {
+            (Some(to), input(rng))
+        };
         let mut recipe = Recipe {
             sender: rng.random_range(SENDERS),
             to,
             value: U256::from(value),
             input,
             gas: 0,
-            fee: if rng.random_ratio(1, 5) { Fee::NoTip } else { Fee::Tip(rng.random_range(1..50)) },
+            fee: if rng.random_ratio(1, 5) {
+                Fee::NoTip
+            } else {
+                Fee::Tip(rng.random_range(1..50))
+            },
             shape,
         };
         recipe.gas = least_gas(&recipe)
@@ -87,15 +99,17 @@ impl Traffic {
                 *blobs += 1;
                 Shape::Blob(1)
             }
-            5..8 if self.fork >= Fork::Prague && !creates => {
-                Shape::SetCode((0..rng.random_range(1..4)).map(|_| self.authorisation(rng)).collect())
-            }
+            5..8 if self.fork >= Fork::Prague && !creates => Shape::SetCode(
+                (0..rng.random_range(1..4)).map(|_| self.authorisation(rng)).collect(),
+            ),
             _ => Shape::Dynamic(Vec::new()),
         }
     }
 
     fn access_list(&self, rng: &mut StdRng) -> Vec<(Address, Vec<u64>)> {
-        let slots = |rng: &mut StdRng| (0..rng.random_range(0..3)).map(|_| rng.random_range(0..6)).collect();
+        let slots = |rng: &mut StdRng| {
+            (0..rng.random_range(0..3)).map(|_| rng.random_range(0..6)).collect()
+        };
         (0..rng.random_range(0..3)).map(|_| (self.programs.address(rng), slots(rng))).collect()
     }
 
@@ -136,7 +150,9 @@ fn input(rng: &mut StdRng) -> Bytes {
             data.resize(4 + 32 * rng.random_range(0..3), rng.random_range(0..2));
             data.into()
         }
-        _ => (0..rng.random_range(1..90)).map(|_| rng.random::<u8>() * rng.random_range(0..2)).collect(),
+        _ => (0..rng.random_range(1..90))
+            .map(|_| rng.random::<u8>() * rng.random_range(0..2))
+            .collect(),
     }
 }
 

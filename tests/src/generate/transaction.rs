@@ -145,40 +145,74 @@ impl Recipe {
         let price = u128::from(base_fee) + tip;
         let (value, input, gas_limit) = (self.value, self.input.clone(), self.gas);
         match &self.shape {
-            Shape::Legacy => encode(keys, self.sender, TxLegacy {
-                chain_id: Some(CHAIN_ID),
-                nonce,
-                gas_price: price,
-                gas_limit,
-                to,
-                value,
-                input,
-            }),
-            Shape::AccessList(list) => encode(keys, self.sender, TxEip2930 {
-                chain_id: CHAIN_ID,
-                nonce,
-                gas_price: price,
-                gas_limit,
-                to,
-                value,
-                access_list: access_list(list),
-                input,
-            }),
-            Shape::Dynamic(list) => encode(keys, self.sender, TxEip1559 {
-                chain_id: CHAIN_ID,
-                nonce,
-                gas_limit,
-                max_fee_per_gas: price,
-                max_priority_fee_per_gas: tip,
-                to,
-                value,
-                access_list: access_list(list),
-                input,
-            }),
+            Shape::Legacy => encode(
+                keys,
+                self.sender,
+                TxLegacy {
+                    chain_id: Some(CHAIN_ID),
+                    nonce,
+                    gas_price: price,
+                    gas_limit,
+                    to,
+                    value,
+                    input,
+                },
+            ),
+            Shape::AccessList(list) => encode(
+                keys,
+                self.sender,
+                TxEip2930 {
+                    chain_id: CHAIN_ID,
+                    nonce,
+                    gas_price: price,
+                    gas_limit,
+                    to,
+                    value,
+                    access_list: access_list(list),
+                    input,
+                },
+            ),
+            Shape::Dynamic(list) => encode(
+                keys,
+                self.sender,
+                TxEip1559 {
+                    chain_id: CHAIN_ID,
+                    nonce,
+                    gas_limit,
+                    max_fee_per_gas: price,
+                    max_priority_fee_per_gas: tip,
+                    to,
+                    value,
+                    access_list: access_list(list),
+                    input,
+                },
+            ),
             Shape::Blob(count) => {
                 // Version byte 1 (EIP-4844), the rest is never compared with a commitment here.
                 let hash = |index| B256::with_last_byte(index) | B256::right_padding_from(&[1]);
-                let plain = encode(keys, self.sender, TxEip4844 {
+                let plain = encode(
+                    keys,
+                    self.sender,
+                    TxEip4844 {
+                        chain_id: CHAIN_ID,
+                        nonce,
+                        gas_limit,
+                        max_fee_per_gas: price,
+                        max_priority_fee_per_gas: tip,
+                        to: called,
+                        value,
+                        access_list: AccessList::default(),
+                        blob_versioned_hashes: (0..*count).map(hash).collect(),
+                        max_fee_per_blob_gas: 1_000_000_000_000,
+                        input,
+                    },
+                );
+                with_empty_sidecar(&plain)
+            }
+            Shape::SetCode(list) => encode(
+                keys,
+                self.sender,
+                TxEip7702 {
                     chain_id: CHAIN_ID,
                     nonce,
                     gas_limit,
@@ -187,28 +221,14 @@ impl Recipe {
                     to: called,
                     value,
                     access_list: AccessList::default(),
-                    blob_versioned_hashes: (0..*count).map(hash).collect(),
-                    max_fee_per_blob_gas: 1_000_000_000_000,
+                    authorization_list: list
+                        .iter()
+                        .zip(auth_nonces.iter().copied().chain(std::iter::repeat(0)))
+                        .map(|(tuple, nonce)| tuple.sign(keys, nonce))
+                        .collect(),
                     input,
-                });
-                with_empty_sidecar(&plain)
-            }
-            Shape::SetCode(list) => encode(keys, self.sender, TxEip7702 {
-                chain_id: CHAIN_ID,
-                nonce,
-                gas_limit,
-                max_fee_per_gas: price,
-                max_priority_fee_per_gas: tip,
-                to: called,
-                value,
-                access_list: AccessList::default(),
-                authorization_list: list
-                    .iter()
-                    .zip(auth_nonces.iter().copied().chain(std::iter::repeat(0)))
-                    .map(|(tuple, nonce)| tuple.sign(keys, nonce))
-                    .collect(),
-                input,
-            }),
+                },
+            ),
         }
     }
 }
@@ -216,13 +236,7 @@ impl Recipe {
 impl Authorisation {
     /// A valid tuple.
     pub const fn new(authority: usize, target: Address) -> Self {
-        Self {
-            authority,
-            target,
-            chain_id: CHAIN_ID,
-            nonce: AuthNonce::Right,
-            recovers: true,
-        }
+        Self { authority, target, chain_id: CHAIN_ID, nonce: AuthNonce::Right, recovers: true }
     }
 
     fn sign(&self, keys: &Keys, right: u64) -> SignedAuthorization {
@@ -231,11 +245,8 @@ impl Authorisation {
             AuthNonce::Off(by) => right.wrapping_add(by),
             AuthNonce::Exactly(nonce) => nonce,
         };
-        let inner = Authorization {
-            chain_id: U256::from(self.chain_id),
-            address: self.target,
-            nonce,
-        };
+        let inner =
+            Authorization { chain_id: U256::from(self.chain_id), address: self.target, nonce };
         if !self.recovers {
             // r of zero recovers to nobody.
             return SignedAuthorization::new_unchecked(inner, 0, U256::ZERO, U256::from(1));

@@ -77,9 +77,11 @@ impl World {
             }
             ahead.extend((1..3).map(|nonce| creator.create(nonce)));
         }
-        ahead.extend(SENDERS.flat_map(|key| (0..3).map(move |nonce| (key, nonce))).map(|(key, nonce)| {
-            keys.address(key).create(nonce)
-        }));
+        ahead.extend(
+            SENDERS
+                .flat_map(|key| (0..3).map(move |nonce| (key, nonce)))
+                .map(|(key, nonce)| keys.address(key).create(nonce)),
+        );
         let some: Vec<_> = (0..24).filter_map(|_| ahead.choose(rng).copied()).collect();
         programs.know(some.iter().copied());
 
@@ -91,7 +93,11 @@ impl World {
             .enumerate()
             .map(|(index, &address)| Contract {
                 address,
-                pieces: if index < CONTRACTS { programs.contract(rng) } else { programs.probe(rng) },
+                pieces: if index < CONTRACTS {
+                    programs.contract(rng)
+                } else {
+                    programs.probe(rng)
+                },
                 balance: if rng.random_bool(0.5) { rng.random_range(0..1_000) } else { 0 },
                 slots: slots(rng),
             })

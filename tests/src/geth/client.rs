@@ -76,11 +76,11 @@ impl Client {
     /// Calls `method` with `params`, a JSON array as text (or whatever is to be sent in its place).
     pub fn call(&self, method: &str, params: &str) -> Result<Answer, ClientError> {
         let name = serde_json::Value::from(method);
-        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":{name},\"params\":{params}}}");
-        let reply = self.post(body.as_bytes()).map_err(|source| ClientError::Io {
-            method: method.to_owned(),
-            source,
-        })?;
+        let body =
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":{name},\"params\":{params}}}");
+        let reply = self
+            .post(body.as_bytes())
+            .map_err(|source| ClientError::Io { method: method.to_owned(), source })?;
         let not_a_reply = || ClientError::Reply {
             method: method.to_owned(),
             body: reply.chars().take(400).collect(),

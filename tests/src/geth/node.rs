@@ -175,7 +175,16 @@ impl Geth {
             .arg(&genesis_file)
             .arg("--datadir")
             .arg(folder.join("data"))
-            .args(["--nodiscover", "--maxpeers", "0", "--nat", "none", "--port", "0", "--ipcdisable"])
+            .args([
+                "--nodiscover",
+                "--maxpeers",
+                "0",
+                "--nat",
+                "none",
+                "--port",
+                "0",
+                "--ipcdisable",
+            ])
             .args(["--gcmode", "archive", "--state.scheme", "hash", "--syncmode", "full"])
             .args(["--cache", "128", "--miner.gaslimit", &GAS_CEILING.to_string()])
             .args(["--http", "--http.addr", "127.0.0.1", "--http.port", &http.to_string()])
@@ -238,10 +247,9 @@ impl Geth {
     pub fn raw_block(&self, number: u64) -> Result<Bytes, GethError> {
         let text = self.expect("debug_getRawBlock", &format!("[\"{number:#x}\"]"))?;
         let bytes = hex::decode(text.trim_matches('"'));
-        bytes.map(Bytes::from).map_err(|_| GethError::Refused {
-            method: "debug_getRawBlock".to_owned(),
-            error: text,
-        })
+        bytes
+            .map(Bytes::from)
+            .map_err(|_| GethError::Refused { method: "debug_getRawBlock".to_owned(), error: text })
     }
 }
 

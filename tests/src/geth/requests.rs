@@ -18,6 +18,20 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The same with prestate's `exact` switched on in every `prestateTracer` of it.
+    pub fn exact(&self) -> Self {
+        let params = self
+            .params
+            .replace("\"prestateTracer\"}", "\"prestateTracer\",\"tracerConfig\":{}}")
+            .replace("\"tracer\":\"prestateTracer\",\"tracerConfig\":{", EXACT)
+            .replace(",}", "}");
+        Self { method: self.method.clone(), params }
+    }
+}
+
+const EXACT: &str = "\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"exact\":true,";
+
 /// How much is asked of each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
@@ -31,14 +45,18 @@ pub enum Depth {
 pub fn prestate_options() -> Vec<String> {
     let mut sets = Vec::new();
     for bits in 0..16u8 {
-        let flags = [(1, "diffMode"), (2, "disableCode"), (4, "disableStorage"), (8, "includeEmpty")];
+        let flags =
+            [(1, "diffMode"), (2, "disableCode"), (4, "disableStorage"), (8, "includeEmpty")];
         let chosen: Vec<_> = flags.iter().filter(|(bit, _)| bits & bit != 0).collect();
         // Geth refuses diffMode with includeEmpty (prestate.go, newPrestateTracer).
         if bits & 9 == 9 {
             continue;
         }
         let inner: Vec<_> = chosen.iter().map(|(_, name)| format!("\"{name}\":true")).collect();
-        sets.push(format!("{{\"tracer\":\"prestateTracer\",\"tracerConfig\":{{{}}}}}", inner.join(",")));
+        sets.push(format!(
+            "{{\"tracer\":\"prestateTracer\",\"tracerConfig\":{{{}}}}}",
+            inner.join(",")
+        ));
     }
     sets
 }
@@ -120,6 +138,23 @@ pub fn block_requests(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exact_is_one_more_option() {
+        let exact = |params: &str| Request::new("m", params).exact().params;
+        assert_eq!(
+            exact(r#"["0x1",{"tracer":"prestateTracer"}]"#),
+            r#"["0x1",{"tracer":"prestateTracer","tracerConfig":{"exact":true}}]"#
+        );
+        assert_eq!(
+            exact(r#"["0x1",{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}]"#),
+            r#"["0x1",{"tracer":"prestateTracer","tracerConfig":{"exact":true,"diffMode":true}}]"#
+        );
+        assert_eq!(
+            exact(r#"["0x1",{"tracer":"callTracer"}]"#),
+            r#"["0x1",{"tracer":"callTracer"}]"#
+        );
+    }
 
     #[test]
     fn every_accepted_combination_is_there_once() {

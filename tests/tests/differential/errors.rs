@@ -19,10 +19,12 @@ fn chain(binary: &Path) -> Result<Chain, Box<dyn Error>> {
     let mut genesis = GenesisPlan::new(Fork::Prague);
     let endless = Code::new().op(op::JUMPDEST).op(op::PUSH0).op(op::JUMP);
     let small = Code::new().sstore(1, 2).push(U256::from(1)).ops(&[op::PUSH0, op::MSTORE]);
-    genesis
-        .fund(keys.address(0), 10u128.pow(20))
-        .contract(A, &small, 0, &[(1, 5)])
-        .contract(LOOP, &endless, 0, &[]);
+    genesis.fund(keys.address(0), 10u128.pow(20)).contract(A, &small, 0, &[(1, 5)]).contract(
+        LOOP,
+        &endless,
+        0,
+        &[],
+    );
     let mut chain = Chain::start(binary, &genesis, keys)?;
     let coinbase = Address::with_last_byte(0x77);
     for transactions in [
@@ -249,7 +251,10 @@ fn requests(chain: &Chain) -> Result<Vec<Request>, Box<dyn Error>> {
         for config in PRESTATE_CONFIGS {
             // The four methods share one decoder; all of it goes through two of them.
             if method == TRACE[0] || method == TRACE[3] {
-                add(method, format!("[{at},{{\"tracer\":\"prestateTracer\",\"tracerConfig\":{config}}}]"));
+                add(
+                    method,
+                    format!("[{at},{{\"tracer\":\"prestateTracer\",\"tracerConfig\":{config}}}]"),
+                );
             }
         }
         for options in OPTIONS {
@@ -284,7 +289,12 @@ fn requests(chain: &Chain) -> Result<Vec<Request>, Box<dyn Error>> {
     add("debug_traceBlockByHash", format!("[\"{genesis}\",{noop}]"));
 
     // EIP-1898 and hashes where a block number or hash may stand.
-    for canonical in ["", ",\"requireCanonical\":true", ",\"requireCanonical\":false", ",\"requireCanonical\":\"x\""] {
+    for canonical in [
+        "",
+        ",\"requireCanonical\":true",
+        ",\"requireCanonical\":false",
+        ",\"requireCanonical\":\"x\"",
+    ] {
         for method in ["debug_getRawBlock", "debug_getRawHeader", "debug_getRawReceipts"] {
             add(method, format!("[{{\"blockHash\":\"{first}\"{canonical}}}]"));
         }
@@ -317,7 +327,9 @@ fn requests(chain: &Chain) -> Result<Vec<Request>, Box<dyn Error>> {
 
     // Time. The loop burns 500 million gas; a nanosecond is too short for anything.
     for timeout in ["1ns", "0s", "-1s", "1us"] {
-        for tracer in ["prestateTracer", "callTracer", "noopTracer", "flatCallTracer", "4byteTracer"] {
+        for tracer in
+            ["prestateTracer", "callTracer", "noopTracer", "flatCallTracer", "4byteTracer"]
+        {
             let options = format!("{{\"tracer\":\"{tracer}\",\"timeout\":\"{timeout}\"}}");
             add("debug_traceTransaction", format!("[\"{}\",{options}]", slow[1]));
             add("debug_traceBlockByNumber", format!("[\"0x2\",{options}]"));
@@ -370,14 +382,27 @@ fn requests(chain: &Chain) -> Result<Vec<Request>, Box<dyn Error>> {
         add("debug_traceCall", format!("[{{\"to\":\"{A}\"}},{block},{noop}]"));
     }
     for call in [
-        "null", "[]", "1", "\"x\"", "{\"to\":1}", "{\"to\":\"0x1\"}", "{\"gas\":\"x\"}", "{\"value\":\"0x01\"}",
-        "{\"data\":\"0x1\"}", "{\"data\":\"0x01\",\"input\":\"0x02\"}", "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x1\"}",
-        "{\"maxFeePerGas\":\"0x1\",\"maxPriorityFeePerGas\":\"0x2\"}", "{\"gas\":\"0x1\"}",
-        "{\"value\":\"0xffffffffffffffffffffff\"}", "{\"unknown\":1}",
+        "null",
+        "[]",
+        "1",
+        "\"x\"",
+        "{\"to\":1}",
+        "{\"to\":\"0x1\"}",
+        "{\"gas\":\"x\"}",
+        "{\"value\":\"0x01\"}",
+        "{\"data\":\"0x1\"}",
+        "{\"data\":\"0x01\",\"input\":\"0x02\"}",
+        "{\"gasPrice\":\"0x1\",\"maxFeePerGas\":\"0x1\"}",
+        "{\"maxFeePerGas\":\"0x1\",\"maxPriorityFeePerGas\":\"0x2\"}",
+        "{\"gas\":\"0x1\"}",
+        "{\"value\":\"0xffffffffffffffffffffff\"}",
+        "{\"unknown\":1}",
     ] {
         add("debug_traceCall", format!("[{call},\"latest\",{noop}]"));
     }
-    for params in ["[]", "null", "[{}]", "[{},\"latest\",{},1]", "[{},\"latest\",null]", "[{},null,null]"] {
+    for params in
+        ["[]", "null", "[{}]", "[{},\"latest\",{},1]", "[{},\"latest\",null]", "[{},null,null]"]
+    {
         add("debug_traceCall", params.to_owned());
     }
     let call = format!("{{\"to\":\"{A}\"}}");

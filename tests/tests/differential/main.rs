@@ -1,10 +1,14 @@
 //! prestate against a running Geth.
 
 mod errors;
+mod prestate;
 mod random;
 mod record;
+mod recorded;
 mod scenarios;
+mod shrink;
 mod system;
+mod truth;
 
 use prestate_tests::geth;
 use std::{env, error::Error};

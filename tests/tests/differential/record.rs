@@ -3,7 +3,7 @@
 use crate::scenarios::{self, Scenario};
 use prestate_tests::{
     generate::Chain,
-    geth::{Case, Depth, Exchange, Request, block_requests},
+    geth::{Case, Exchange, Request, block_requests},
 };
 use serde_json::value::RawValue;
 use std::{error::Error, path::Path};
@@ -23,7 +23,7 @@ pub(crate) fn run(binary: &Path, scenario: &Scenario) -> Result<Case, Box<dyn Er
     let mut requests = Vec::new();
     for (number, rlp) in (1..).zip(&blocks) {
         let (hash, transactions) = chain.hashes(number)?;
-        requests.extend(block_requests(number, hash, rlp, &transactions, Depth::Full));
+        requests.extend(block_requests(number, hash, rlp, &transactions, scenario.depth));
     }
     Ok(Case {
         name: scenario.name.clone(),

@@ -34,6 +34,12 @@ pub(crate) fn difference(geth: &Answer, ours: &Result<Vec<u8>, (i64, String)>) -
     }
 }
 
+/// Whether a question is to be asked: `DIFF_ONLY` limits a run to those whose method or parameters
+/// contain it.
+pub(crate) fn asked(method: &str, params: &str) -> bool {
+    std::env::var("DIFF_ONLY").map_or(true, |part| method.contains(&part) || params.contains(&part))
+}
+
 const SHOWN: usize = 300;
 
 fn head(text: &str) -> String {
