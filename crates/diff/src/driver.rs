@@ -206,7 +206,7 @@ impl<'a, R: StateReader + 'static> Driver<'a, R> {
     }
 }
 
-fn executor<'s, R: StateReader, I>(
+pub(crate) fn executor<'s, R: StateReader, I>(
     spec: &'s ChainSpec,
     block: &'s RecoveredBlock,
     state: &'s mut BlockState<R>,
@@ -270,7 +270,7 @@ pub(crate) fn state_error(error: &(dyn Error + 'static)) -> Option<StateError> {
     None
 }
 
-fn tx_error(
+pub(crate) fn tx_error(
     block: prestate_types::BlockRef,
     index: u64,
     hash: B256,
@@ -282,7 +282,7 @@ fn tx_error(
     }
 }
 
-fn system_error(block: prestate_types::BlockRef, error: BlockExecutionError) -> ReplayError {
+pub(crate) fn system_error(block: prestate_types::BlockRef, error: BlockExecutionError) -> ReplayError {
     match state_error(&error) {
         Some(source) => ReplayError::State { block, source },
         None => ReplayError::System { block, reason: error.to_string() },

@@ -9,6 +9,7 @@
 //! Nothing here sees a clock, a socket or JSON.
 
 mod bundle;
+mod call;
 mod changes;
 mod driver;
 mod error;
@@ -19,6 +20,10 @@ mod replay;
 mod tracers;
 
 pub use bundle::block_diff;
+pub use call::{
+    AccountOverride, BlockOverrides, CallEnvironment, CallError, CallState, CallTrace, Message,
+    OverrideError, PrefixError, StateOverrides, state_before, trace_call,
+};
 pub use changes::state_diff;
 pub use driver::{
     BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep, evm_env,

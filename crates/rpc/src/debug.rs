@@ -148,7 +148,7 @@ impl Shared {
     }
 
     /// The tracer with everything filled in that decides its bytes.
-    fn normalised(&self, tracer: Tracer) -> Tracer {
+    pub(crate) fn normalised(&self, tracer: Tracer) -> Tracer {
         match tracer {
             Tracer::Prestate(mut options) => {
                 // Only the diff mode has artefacts.

@@ -7,6 +7,7 @@
 mod args;
 mod block_param;
 mod blocks;
+mod call_args;
 mod config;
 mod debug;
 mod eth;
@@ -16,6 +17,7 @@ mod raw;
 mod rpc;
 mod run;
 mod service;
+mod trace_call;
 mod trace_config;
 
 pub use config::{

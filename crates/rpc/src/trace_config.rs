@@ -1,7 +1,7 @@
 //! The options of the `debug_trace*` methods, read as Geth reads them.
 
 mod duration;
-mod go_json;
+pub(crate) mod go_json;
 
 use go_json::{Fields, fold, object};
 use prestate_rpc_api::RpcError;

@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt};
 
 /// Members of an object in their order.
-type Members<'a> = Vec<(String, &'a RawValue)>;
+pub(crate) type Members<'a> = Vec<(String, &'a RawValue)>;
 
 /// One value, looked at without its members' values.
-enum Value<'a> {
+pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
     Number(&'a str),
@@ -20,7 +20,7 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    fn of(raw: &'a RawValue) -> Self {
+    pub(crate) fn of(raw: &'a RawValue) -> Self {
         let text = raw.get();
         match text.as_bytes().first() {
             Some(b'n') => Self::Null,
@@ -37,7 +37,7 @@ impl<'a> Value<'a> {
     }
 
     /// Go's name of the value in errors.
-    const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "bool",
@@ -53,7 +53,7 @@ impl<'a> Value<'a> {
 ///
 /// # Errors
 /// Go's text if it is anything else; `go_type` is what it should have been.
-pub(super) fn object<'a>(raw: &'a RawValue, go_type: &str) -> Result<Option<Members<'a>>, String> {
+pub(crate) fn object<'a>(raw: &'a RawValue, go_type: &str) -> Result<Option<Members<'a>>, String> {
     match Value::of(raw) {
         Value::Null => Ok(None),
         Value::Object(members) => Ok(Some(members)),
@@ -131,7 +131,7 @@ impl Fields {
 
 /// A key as Go compares it: Unicode's simple case folding, of which ASCII names have two letters
 /// with a third form.
-pub(super) fn fold(key: &str) -> String {
+pub(crate) fn fold(key: &str) -> String {
     key.chars()
         .map(|letter| match letter {
             '\u{17f}' => 's',
