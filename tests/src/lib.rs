@@ -1,4 +1,5 @@
 //! Shared pieces of the test suites.
 
+pub mod fixtures;
 pub mod generate;
 pub mod geth;

@@ -82,12 +82,10 @@ fn account(
             // The account was wiped before this slot was seen: its old value is the parent's.
             // Block files may lack it, since nothing of the block read it: see
             // [`AccountDelta::wiped`].
-            RevertToSlot::Destroyed if revert.wipe_storage => {
-                match parent.storage(*address, key) {
-                    Err(StateError::MissingSlot { .. }) => B256::ZERO,
-                    value => value?,
-                }
-            }
+            RevertToSlot::Destroyed if revert.wipe_storage => match parent.storage(*address, key) {
+                Err(StateError::MissingSlot { .. }) => B256::ZERO,
+                value => value?,
+            },
             RevertToSlot::Destroyed => B256::ZERO,
         };
         let next = later.iter().find_map(|revert| revert.storage.get(slot));
@@ -101,7 +99,9 @@ fn account(
         };
         storage.push(SlotDelta::new(key, pre, post));
     }
-    let wiped = revert.wipe_storage && pre.is_some();
+    // Where an earlier block of the run wiped the account already, the bundle knows its whole
+    // storage and does not mark a later wipe.
+    let wiped = pre.is_some() && (revert.wipe_storage || post.is_none());
     Ok(AccountDelta { pre, post, storage, wiped })
 }
 

@@ -5,7 +5,7 @@ use alloy_consensus::BlockHeader;
 use alloy_eips::eip7685::Requests;
 use alloy_evm::{
     Evm, EvmEnv,
-    block::{BlockExecutionError, BlockExecutor, TxResult},
+    block::{BlockExecutionError, BlockExecutor, InternalBlockExecutionError, TxResult},
     eth::{EthBlockExecutionCtx, EthBlockExecutor, EthEvm, EthEvmBuilder, EthEvmContext},
     precompiles::PrecompilesMap,
 };
@@ -18,6 +18,7 @@ use revm::{
     Inspector,
     context_interface::result::{ExecutionResult, ResultAndState},
     database::{BundleState, State, states::bundle_state::BundleRetention},
+    database_interface::bal::EvmDatabaseError,
     state::EvmState,
 };
 use std::{
@@ -265,6 +266,19 @@ pub(crate) fn state_error(error: &(dyn Error + 'static)) -> Option<StateError> {
         if let Some(found) = error.downcast_ref::<StateError>() {
             return Some(found.clone());
         }
+        // These name no source of their own.
+        if let Some(BlockExecutionError::Internal(InternalBlockExecutionError::EVM {
+            error, ..
+        })) = error.downcast_ref()
+        {
+            cause = Some(&**error);
+            continue;
+        }
+        if let Some(EvmDatabaseError::Database(found)) =
+            error.downcast_ref::<EvmDatabaseError<ReaderDbError>>()
+        {
+            return Some(found.0.clone());
+        }
         cause = error.source();
     }
     None
@@ -282,7 +296,10 @@ pub(crate) fn tx_error(
     }
 }
 
-pub(crate) fn system_error(block: prestate_types::BlockRef, error: BlockExecutionError) -> ReplayError {
+pub(crate) fn system_error(
+    block: prestate_types::BlockRef,
+    error: BlockExecutionError,
+) -> ReplayError {
     match state_error(&error) {
         Some(source) => ReplayError::State { block, source },
         None => ReplayError::System { block, reason: error.to_string() },

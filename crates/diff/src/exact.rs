@@ -10,7 +10,7 @@ use prestate_host::{StateError, StateReader};
 use prestate_types::{
     AccountInfo, Codes, GethAccount, GethDiff, GethOptions, GethState, KECCAK_EMPTY,
 };
-use revm::{Database, primitives::hardfork::SpecId, state::EvmState};
+use revm::{Database, bytecode::Bytecode, primitives::hardfork::SpecId, state::EvmState};
 
 /// Options of the plain (non-diff) mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -59,9 +59,7 @@ impl TxLookups {
         codes: &mut Codes,
     ) -> Result<Self, StateError>
     where
-        I: for<'s> revm::Inspector<
-            alloy_evm::eth::EthEvmContext<&'s mut BlockState<R>>,
-        >,
+        I: for<'s> revm::Inspector<alloy_evm::eth::EthEvmContext<&'s mut BlockState<R>>>,
     {
         let prague = step.evm.cfg_env().spec.is_enabled_in(SpecId::PRAGUE);
         let coinbase = step.evm.block().beneficiary;
@@ -198,12 +196,7 @@ fn delegation<R: StateReader>(
     state: &mut BlockState<R>,
     address: Address,
 ) -> Result<Option<Address>, StateError> {
-    match basic(state, address)? {
-        Some(info) if info.has_code() => {
-            Ok(state.code_by_hash(info.code_hash).map_err(reading)?.eip7702_address())
-        }
-        _ => Ok(None),
-    }
+    Ok(code_of(state, address)?.and_then(|code| code.eip7702_address()))
 }
 
 fn basic<R: StateReader>(
@@ -250,10 +243,29 @@ fn add_code<R: StateReader>(
         .filter(|code| !code.is_empty());
     let bytes = match journaled {
         Some(code) => original_bytes(code),
-        None => original_bytes(&state.code_by_hash(hash).map_err(reading)?),
+        None => match code_of(state, *address)? {
+            Some(code) if code.hash_slow() == hash => original_bytes(&code),
+            _ => original_bytes(&state.code_by_hash(hash).map_err(reading)?),
+        },
     };
     codes.insert(hash, bytes);
     Ok(())
+}
+
+/// An account's code before the transaction, `None` without code. What an earlier transaction of
+/// the block has made is held with its account and cannot be found by its hash yet.
+fn code_of<R: StateReader>(
+    state: &mut BlockState<R>,
+    address: Address,
+) -> Result<Option<Bytecode>, StateError> {
+    let Some(account) = state.basic(address).map_err(reading)? else { return Ok(None) };
+    if !info(&account).has_code() {
+        return Ok(None);
+    }
+    match account.code {
+        Some(code) => Ok(Some(code)),
+        None => Ok(Some(state.code_by_hash(account.code_hash).map_err(reading)?)),
+    }
 }
 
 fn reading<E: std::error::Error + 'static>(error: E) -> StateError {

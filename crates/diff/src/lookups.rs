@@ -6,14 +6,16 @@
 //! `step_end`, unless the instruction halted. What fails later, inside the operation (call depth,
 //! balance, collision), shows only when the frame starts, after `step_end`: it counts (rule B5).
 
-use alloy_primitives::{Address, B256, U256, keccak256, map::AddressMap, map::AddressSet, map::B256Set};
+use alloy_primitives::{
+    Address, B256, U256, keccak256, map::AddressMap, map::AddressSet, map::B256Set,
+};
 use revm::{
     Database, Inspector,
     bytecode::opcode,
     context_interface::{Cfg, ContextTr, JournalTr},
     inspector::JournalExt,
     interpreter::{
-        Interpreter,
+        CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter,
         interpreter::EthInterpreter,
         interpreter_types::{InputsTr, Jumps, LoopControl, MemoryTr},
     },
@@ -42,6 +44,8 @@ pub struct LookupInspector {
     slots: AddressMap<B256Set>,
     created: AddressSet,
     deleted: AddressSet,
+    /// The transaction's own frame has begun.
+    begun: bool,
 }
 
 impl LookupInspector {
@@ -53,11 +57,6 @@ impl LookupInspector {
     /// Looks an account up.
     pub fn account(&mut self, address: Address) {
         self.accounts.insert(address);
-    }
-
-    /// Marks the address a top-level creation goes to (rule B10).
-    pub fn mark_created(&mut self, address: Address) {
-        self.created.insert(address);
     }
 
     /// Whether the slot was looked up.
@@ -85,6 +84,22 @@ impl<CTX> Inspector<CTX, EthInterpreter> for LookupInspector
 where
     CTX: ContextTr<Journal: JournalExt>,
 {
+    fn call(&mut self, _context: &mut CTX, _inputs: &mut CallInputs) -> Option<CallOutcome> {
+        self.begun = true;
+        None
+    }
+
+    fn create(&mut self, context: &mut CTX, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        if !std::mem::replace(&mut self.begun, true) {
+            // Rule B10 for a creating transaction, whose sender's nonce goes up after this hook.
+            let sender = inputs.caller();
+            if let Some(account) = context.journal().evm_state().get(&sender) {
+                self.created.insert(sender.create(account.info.nonce));
+            }
+        }
+        None
+    }
+
     fn step(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
         self.pending = operand(interp, context);
     }
@@ -154,9 +169,7 @@ fn operand<CTX: ContextTr<Journal: JournalExt>>(
         opcode::EXTCODECOPY | opcode::EXTCODEHASH | opcode::EXTCODESIZE | opcode::BALANCE => {
             Some(Pending::Account(address(0)?))
         }
-        opcode::SELFDESTRUCT => {
-            Some(Pending::SelfDestruct { executing, beneficiary: address(0)? })
-        }
+        opcode::SELFDESTRUCT => Some(Pending::SelfDestruct { executing, beneficiary: address(0)? }),
         opcode::CALL | opcode::CALLCODE | opcode::DELEGATECALL | opcode::STATICCALL
             if stack.len() >= 5 =>
         {

@@ -49,7 +49,8 @@ pub enum LoadError {
 }
 
 /// The block files that a path stands for: the file itself, or the `.json` and `.json.gz` files of
-/// a folder, sorted by name. `index.json` and hidden files are left out.
+/// a folder, sorted by name. `index.json`, `genesis.json` and hidden files are left
+/// out.
 pub fn block_paths(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let failed = |operation| {
         move |source| LoadError::Io { path: path.to_owned(), operation, source }
@@ -101,7 +102,7 @@ pub fn load_path(path: &Path) -> Result<BlockFile, LoadError> {
 fn is_block_file(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     (name.ends_with(".json") || name.ends_with(".json.gz"))
-        && name != "index.json"
+        && !matches!(name, "index.json" | "genesis.json")
         && !name.starts_with('.')
 }
 

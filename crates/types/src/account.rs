@@ -57,6 +57,12 @@ impl SlotDelta {
     pub fn is_noop(&self) -> bool {
         self.pre == self.post
     }
+
+    /// Whether it belongs into a diff. In a wiped account a slot that came back to its old value
+    /// does: unlisted slots are zero there.
+    pub(crate) fn counts(&self, wiped: bool) -> bool {
+        !self.is_noop() || (wiped && !self.post.is_zero())
+    }
 }
 
 /// One account before and after. `None` means the account does not exist.
@@ -72,7 +78,7 @@ pub struct AccountDelta {
     /// came back (SELFDESTRUCT before EIP-6780; deletion of a touched empty account, EIP-161).
     ///
     /// `storage` then lists the slots whose value before is known; others that were set are now
-    /// zero without being listed, and a slot listed with `pre` zero may have held a value if it
+    /// zero without being listed (so one that holds its old value again is listed), and a slot listed with `pre` zero may have held a value if it
     /// was first seen after that.
     pub wiped: bool,
 }

@@ -14,7 +14,8 @@ impl StateDiff {
     /// sorted.
     pub fn from_unsorted(mut accounts: Vec<(Address, AccountDelta)>) -> Self {
         for (_, delta) in &mut accounts {
-            delta.storage.retain(|slot| !slot.is_noop());
+            let wiped = delta.wiped;
+            delta.storage.retain(|slot| slot.counts(wiped));
             delta.storage.sort_unstable_by_key(|slot| slot.slot);
         }
         accounts.retain(|(_, delta)| !delta.is_noop());

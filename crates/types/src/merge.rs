@@ -50,7 +50,8 @@ fn merge_accounts(first: AccountDelta, second: AccountDelta) -> AccountDelta {
     let mut folded = Folded::new(&first);
     folded.apply(&second);
     let mut delta = folded.finish();
-    delta.storage.retain(|slot| !slot.is_noop());
+    let wiped = delta.wiped;
+    delta.storage.retain(|slot| slot.counts(wiped));
     delta.storage.sort_unstable_by_key(|slot| slot.slot);
     delta
 }
