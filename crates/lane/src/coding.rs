@@ -1,7 +1,9 @@
 //! Parts of a reply to a coded body.
 
+use crate::permessage;
 use bytes::Bytes;
-use prestate_wire::{Body, Encoding, Rope, Splice};
+use prestate_wire::{Body, BodyBuf, Encoding, Rope, Splice};
+use std::io;
 
 /// Results that were just made are compressed off the runtime's threads from this size on:
 /// milliseconds a megabyte. Cached ones bring their compressed form along.
@@ -41,6 +43,16 @@ pub(crate) async fn encode(parts: Vec<Part>, encoding: Encoding, fresh: bool) ->
             spliced(&parts).into_body(Encoding::Identity)
         }
     }
+}
+
+/// Codes a whole WebSocket message, see [`permessage::deflate`].
+pub(crate) async fn deflate(parts: Vec<Part>, fresh: bool) -> io::Result<Vec<BodyBuf>> {
+    if !fresh || parts.iter().map(Part::len).sum::<u64>() < OFFLOAD_BYTES {
+        return permessage::deflate(&parts);
+    }
+    tokio::task::spawn_blocking(move || permessage::deflate(&parts))
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 fn spliced(parts: &[Part]) -> Splice {

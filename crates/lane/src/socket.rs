@@ -4,49 +4,49 @@ use crate::{
     activity::RequestGuard,
     admission::Bytes as Budget,
     balance::Balance,
-    coding::Part,
-    dispatch::{Answering, TAIL, error_without_id},
+    coding::{self, Part},
+    dispatch::{Answered, Answering, TAIL, error_without_id},
     envelope::{self, Incoming},
+    frames::{CloseCode, Event, Fault, FrameReader, FrameWriter, Place},
     front::{Connection, Phase},
+    permessage::{self, Deflater},
     reply::{self, Reply},
     stats::count,
 };
-use bytes::{Bytes, BytesMut};
-use futures_util::{SinkExt, StreamExt, stream::FuturesUnordered};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::{Buf, Bytes};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode, Version,
-    header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE},
-};
-use hyper::body::Incoming as RequestBody;
-use hyper_util::rt::TokioIo;
-use prestate_rpc_api::RpcError;
-use prestate_wire::{Encoding, Rope};
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
-use tokio_tungstenite::{
-    WebSocketStream,
-    tungstenite::{
-        self, Message,
-        error::CapacityError,
-        handshake::derive_accept_key,
-        protocol::{
-            CloseFrame, Role, WebSocketConfig,
-            frame::{
-                Frame,
-                coding::{CloseCode, Data, OpCode},
-            },
-        },
+    header::{
+        CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
+        SEC_WEBSOCKET_VERSION, UPGRADE,
     },
+};
+use hyper::{body::Incoming as RequestBody, upgrade::Upgraded};
+use hyper_util::rt::TokioIo;
+use prestate_rpc::Piece;
+use prestate_rpc_api::RpcError;
+use prestate_wire::{Encoding, MIN_COMPRESS_BYTES, Rope};
+use sha1::{Digest, Sha1};
+use std::{
+    collections::VecDeque, convert::Infallible, io, sync::atomic::Ordering::Relaxed, time::Duration,
+};
+use tokio::{
+    io::{ReadHalf, WriteHalf},
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval_at, timeout, timeout_at},
 };
 
 /// Messages of one socket that are worked on at a time; more wait in the socket.
 const MAX_CONCURRENT: usize = 16;
 /// Time the other side gets to answer our close.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
-/// A message goes out in frames of about this size, so that a reply is not copied as one.
-const FRAME_BYTES: usize = 256 * 1024;
+/// What a server appends to the key (RFC 6455 §1.3).
+const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+type Reader = FrameReader<ReadHalf<TokioIo<Upgraded>>>;
+type Writer = FrameWriter<WriteHalf<TokioIo<Upgraded>>>;
 
 /// Whether a request asks for a WebSocket.
 pub(crate) fn wants_upgrade<B>(request: &Request<B>) -> bool {
@@ -83,14 +83,21 @@ pub(crate) fn upgrade(connection: &Connection, mut request: Request<RequestBody>
     if !connection.lane.cors.allows_socket(headers) {
         return reply::text(StatusCode::FORBIDDEN, "websocket: origin not allowed");
     }
-    let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
+    let digest = Sha1::new().chain_update(key).chain_update(ACCEPT_SUFFIX).finalize();
+    let Ok(accept) = HeaderValue::from_str(&STANDARD.encode(digest)) else {
         return reply::empty(StatusCode::BAD_REQUEST);
+    };
+    let agreed = if connection.lane.config.compression {
+        let offers = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).iter();
+        permessage::agree(offers.filter_map(|offer| offer.to_str().ok()))
+    } else {
+        None
     };
     let upgraded = hyper::upgrade::on(&mut request);
     let connection = connection.clone();
     tokio::spawn(async move {
         match upgraded.await {
-            Ok(io) => run(connection, io).await,
+            Ok(io) => run(connection, io, agreed.is_some()).await,
             Err(error) => tracing::debug!(%error, "websocket upgrade failed"),
         }
     });
@@ -100,104 +107,275 @@ pub(crate) fn upgrade(connection: &Connection, mut request: Request<RequestBody>
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(agreed) = agreed {
+        headers.insert(SEC_WEBSOCKET_EXTENSIONS, HeaderValue::from_static(agreed));
+    }
     switching
 }
 
-async fn run(connection: Connection, io: hyper::upgrade::Upgraded) {
+async fn run(connection: Connection, io: Upgraded, deflate: bool) {
     let lane = &connection.lane;
     count(&lane.counters.sockets);
     // Its own share of the connection's life: the HTTP part of it has ended.
     let _busy: RequestGuard = connection.activity.begin(false);
     let limit = usize::try_from(lane.config.max_request_bytes).unwrap_or(usize::MAX);
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(limit))
-        .max_frame_size(Some(limit))
-        // Frames go out at once; the write timeout sees a reader that stopped.
-        .write_buffer_size(0);
-    let mut socket =
-        WebSocketStream::from_raw_socket(TokioIo::new(io), Role::Server, Some(config)).await;
+    let (read, write) = tokio::io::split(TokioIo::new(io));
+    let mut session = Session {
+        connection: &connection,
+        reader: FrameReader::new(read, limit, deflate),
+        writer: FrameWriter::new(write),
+        deflate,
+        answers: FuturesUnordered::new(),
+        ready: VecDeque::new(),
+        owed_pong: None,
+        heard: true,
+    };
     let mut phase = lane.phase.clone();
-    let session = async {
-        let Some((code, reason)) = serve(&connection, &mut socket).await else { return };
-        let frame = CloseFrame { code, reason: reason.into() };
-        let _ = tokio::time::timeout(lane.config.write_timeout, socket.close(Some(frame))).await;
-        // Until the other side closes too: closing with unread bytes would reset the socket and
-        // the reason might be lost.
-        let _ = tokio::time::timeout(CLOSE_TIME, async {
-            while let Some(Ok(_)) = socket.next().await {}
-        })
-        .await;
+    let served = async {
+        let Err(Fault::Close(code, reason)) = session.serve().await else { return };
+        let closed = async {
+            session.writer.close(code, reason).await.ok()?;
+            // If it is ours, until the other side closes too: ending with unread bytes would
+            // reset the socket and the reason might be lost.
+            if code != CloseCode::Normal {
+                session.reader.drain().await;
+            }
+            Some(())
+        };
+        let _ = timeout(CLOSE_TIME, closed).await;
     };
     tokio::select! {
-        () = session => {}
+        () = served => {}
         () = Phase::closed(&mut phase) => {}
     }
 }
 
-/// Serves until the socket ends; a code if we are the ones to end it.
-async fn serve(connection: &Connection, socket: &mut Socket) -> Option<(CloseCode, &'static str)> {
-    let lane = &connection.lane;
-    let mut phase = lane.phase.clone();
-    let pause = lane.config.ping_interval;
-    let mut ping = interval_at(Instant::now() + pause, pause);
-    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Whether anything came since the last ping.
-    let mut heard = true;
-    let mut closing = false;
-    let mut answers = FuturesUnordered::new();
-    loop {
-        if closing && answers.is_empty() {
-            return Some((CloseCode::Away, "server is shutting down"));
+/// An answer on its way out.
+enum Outgoing {
+    /// `fresh`: some of it was made for this answer.
+    Whole {
+        parts: Vec<Part>,
+        fresh: bool,
+    },
+    Stream {
+        head: String,
+        begun: Vec<Rope>,
+        pieces: mpsc::Receiver<Piece>,
+    },
+}
+
+/// An open socket.
+struct Session<'a> {
+    connection: &'a Connection,
+    reader: Reader,
+    writer: Writer,
+    /// Whether permessage-deflate was agreed on.
+    deflate: bool,
+    /// Messages that are worked on.
+    answers: FuturesUnordered<BoxFuture<'a, Option<Outgoing>>>,
+    /// Answers that wait for the socket.
+    ready: VecDeque<Outgoing>,
+    /// The last ping that is not answered.
+    owed_pong: Option<Bytes>,
+    /// Whether anything came since our last ping.
+    heard: bool,
+}
+
+impl Session<'_> {
+    /// Serves until the socket ends: the error says how.
+    async fn serve(&mut self) -> Result<Infallible, Fault> {
+        let lane = &self.connection.lane;
+        let mut phase = lane.phase.clone();
+        let pause = lane.config.ping_interval;
+        let mut ping = interval_at(Instant::now() + pause, pause);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut closing = false;
+        loop {
+            self.pong().await?;
+            if let Some(answer) = self.ready.pop_front() {
+                self.send(answer).await?;
+                continue;
+            }
+            if closing && self.answers.is_empty() {
+                return Err(Fault::Close(CloseCode::Away, "server is shutting down"));
+            }
+            tokio::select! {
+                received = self.receive(!closing) => received?,
+                _ = ping.tick() => {
+                    if !std::mem::take(&mut self.heard) && self.answers.is_empty() {
+                        return Err(Fault::Close(CloseCode::Policy, "no pong"));
+                    }
+                    self.writer.ping().await.map_err(gone)?;
+                }
+                () = Phase::closing(&mut phase), if !closing => closing = true,
+            }
         }
+    }
+
+    /// Waits for one thing to happen: a frame, or the end of a call. Writes nothing, so it may be
+    /// dropped.
+    async fn receive(&mut self, read: bool) -> Result<(), Fault> {
+        let room = self.answers.len() + self.ready.len() < MAX_CONCURRENT;
         tokio::select! {
-            message = socket.next(), if !closing && answers.len() < MAX_CONCURRENT => {
-                heard = true;
-                match message {
-                    Some(Ok(Message::Text(text))) => {
-                        answers.push(answer(connection, text.into()));
+            event = self.reader.next(), if read && room => {
+                self.heard = true;
+                match event? {
+                    Event::Message(message) => {
+                        self.answers.push(Box::pin(answer(self.connection, message)));
                     }
-                    Some(Ok(Message::Binary(bytes))) => answers.push(answer(connection, bytes)),
-                    // Pings are answered, and closes too, by the library while it reads.
-                    Some(Ok(_)) => {}
-                    Some(Err(tungstenite::Error::Capacity(CapacityError::MessageTooLong {
-                        ..
-                    }))) => return Some((CloseCode::Size, "message too large")),
-                    Some(Err(tungstenite::Error::Utf8(_))) => {
-                        return Some((CloseCode::Invalid, "text is not UTF-8"));
-                    }
-                    Some(Err(tungstenite::Error::Protocol(_))) => {
-                        return Some((CloseCode::Protocol, "protocol error"));
-                    }
-                    Some(Err(_)) | None => return None,
+                    Event::Ping(payload) => self.owed_pong = Some(payload),
+                    Event::Pong => {}
+                    Event::Close => return Err(Fault::Close(CloseCode::Normal, "")),
                 }
             }
-            Some(answer) = answers.next() => {
-                if let Some(answer) = answer
-                    && let Err(close) = send(connection, socket, answer).await
-                {
-                    return close;
-                }
-            }
-            _ = ping.tick() => {
-                if !std::mem::take(&mut heard) && answers.is_empty() {
-                    return Some((CloseCode::Policy, "no pong"));
-                }
-                if socket.send(Message::Ping(Bytes::new())).await.is_err() {
-                    return None;
-                }
-            }
-            () = Phase::closing(&mut phase), if !closing => closing = true,
+            Some(answer) = self.answers.next() => self.ready.extend(answer),
+            else => std::future::pending::<()>().await,
         }
+        Ok(())
+    }
+
+    async fn pong(&mut self) -> Result<(), Fault> {
+        match self.owed_pong.take() {
+            Some(payload) => self.writer.pong(&payload).await.map_err(gone),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends one answer as one message.
+    async fn send(&mut self, answer: Outgoing) -> Result<(), Fault> {
+        match answer {
+            Outgoing::Whole { parts, fresh } => self.send_whole(parts, fresh).await,
+            Outgoing::Stream { head, begun, pieces } => self.send_stream(head, begun, pieces).await,
+        }
+    }
+
+    async fn send_whole(&mut self, mut parts: Vec<Part>, fresh: bool) -> Result<(), Fault> {
+        let lane = &self.connection.lane;
+        let mut reserved = lane.gates.reserve(Budget::Replies);
+        if let Err(error) = reserved.grow(parts.iter().map(Part::len).sum()) {
+            count(&lane.counters.overloaded);
+            parts = vec![Part::text(error_without_id(&error))];
+        }
+        let compressed =
+            self.deflate && parts.iter().map(Part::len).sum::<u64>() >= MIN_COMPRESS_BYTES;
+        let mut payload = if compressed {
+            coding::deflate(parts, fresh).await.map_err(broken)?
+        } else {
+            vec![coding::encode(parts, Encoding::Identity, false).await.into_buf()]
+        };
+        let len = payload.iter().map(Buf::remaining).sum::<usize>() + usize::from(compressed);
+        let place = Place { first: true, last: true, compressed };
+        let written = async {
+            self.writer.begin(place, len).await?;
+            for part in payload.drain(..) {
+                self.writer.payload(part).await?;
+            }
+            if compressed {
+                self.writer.payload(&[permessage::END][..]).await?;
+            }
+            self.writer.flush().await
+        };
+        written.await.map_err(gone)?;
+        lane.counters.sent(self.coding(compressed), len as u64);
+        Ok(())
+    }
+
+    /// One message in fragments, each flushed. Pings are answered between them, calls that come
+    /// meanwhile run, their answers wait.
+    async fn send_stream(
+        &mut self,
+        head: String,
+        begun: Vec<Rope>,
+        mut pieces: mpsc::Receiver<Piece>,
+    ) -> Result<(), Fault> {
+        let lane = &self.connection.lane;
+        let patience = lane.config.call_timeout;
+        let mut balance = Balance::default();
+        let mut deflater = match self.deflate {
+            true => Some(Deflater::new().map_err(broken)?),
+            false => None,
+        };
+        self.fragment(&mut deflater, Part::text(head), true, false).await?;
+        for rope in begun {
+            balance.push_rope(&rope);
+            self.fragment(&mut deflater, Part::Rope(rope), false, false).await?;
+        }
+        let mut deadline = Instant::now() + patience;
+        loop {
+            let piece = tokio::select! {
+                piece = timeout_at(deadline, pieces.recv()) => piece,
+                received = self.receive(true) => {
+                    received?;
+                    self.pong().await?;
+                    continue;
+                }
+            };
+            deadline = Instant::now() + patience;
+            match piece {
+                Ok(Some(Ok(rope))) => {
+                    balance.push_rope(&rope);
+                    self.fragment(&mut deflater, Part::Rope(rope), false, false).await?;
+                }
+                Ok(None) if balance.is_whole() => {
+                    return self.fragment(&mut deflater, Part::text(TAIL), false, true).await;
+                }
+                // The message cannot be finished, and must not look finished.
+                _ => {
+                    count(&lane.counters.broken_streams);
+                    return Err(Fault::Close(CloseCode::Error, "the reply was broken off"));
+                }
+            }
+        }
+    }
+
+    async fn fragment(
+        &mut self,
+        deflater: &mut Option<Deflater>,
+        part: Part,
+        first: bool,
+        last: bool,
+    ) -> Result<(), Fault> {
+        let compressed = deflater.is_some();
+        let payload = match deflater {
+            Some(deflater) => deflater.push(&part).map_err(broken)?,
+            None => coding::encode(vec![part], Encoding::Identity, false).await.into_buf(),
+        };
+        let end: &[u8] = if compressed && last { &[permessage::END] } else { &[] };
+        let len = payload.remaining() + end.len();
+        let written = async {
+            self.writer.begin(Place { first, last, compressed }, len).await?;
+            self.writer.payload(payload).await?;
+            self.writer.payload(end).await?;
+            self.writer.flush().await
+        };
+        written.await.map_err(gone)?;
+        self.connection.lane.counters.sent(self.coding(compressed), len as u64);
+        Ok(())
+    }
+
+    fn coding(&self, compressed: bool) -> Encoding {
+        if compressed { Encoding::Gzip } else { Encoding::Identity }
     }
 }
 
-/// Runs one message.
-async fn answer(connection: &Connection, message: Bytes) -> Option<Answering> {
+fn gone(error: io::Error) -> Fault {
+    tracing::debug!(%error, "websocket broke");
+    Fault::Gone
+}
+
+fn broken(error: io::Error) -> Fault {
+    tracing::error!(%error, "compression failed");
+    Fault::Close(CloseCode::Error, "the reply was broken off")
+}
+
+/// Runs one message; `None` if it held notifications only.
+async fn answer(connection: &Connection, message: Bytes) -> Option<Outgoing> {
     let lane = &connection.lane;
     lane.counters.bytes_in.fetch_add(message.len() as u64, Relaxed);
     let overload = |error: &RpcError| {
         count(&lane.counters.overloaded);
-        Some(Answering::Whole(vec![Part::text(error_without_id(error))]))
+        let parts = vec![Part::text(error_without_id(error))];
+        Some(Outgoing::Whole { parts, fresh: false })
     };
     let mut held = lane.gates.reserve(Budget::Requests);
     if let Err(error) = held.grow(message.len() as u64) {
@@ -207,121 +385,14 @@ async fn answer(connection: &Connection, message: Bytes) -> Option<Answering> {
         Ok(turn) => turn,
         Err(error) => return overload(&error),
     };
-    let answered = match envelope::parse(&message, lane.config.max_batch_len) {
+    let Answered { body, summary } = match envelope::parse(&message, lane.config.max_batch_len) {
         Ok(Incoming::Single(entry)) => lane.dispatcher.single(&entry).await,
         Ok(Incoming::Batch(entries)) => lane.dispatcher.batch(&entries).await,
         Err(refusal) => lane.dispatcher.refuse(&refusal),
     };
-    match answered.body {
+    match body {
         Answering::Nothing => None,
-        body => Some(body),
-    }
-}
-
-/// Sends one answer as one message. An error ends the socket, with a code if one can be sent.
-async fn send(
-    connection: &Connection,
-    socket: &mut Socket,
-    answer: Answering,
-) -> Result<(), Option<(CloseCode, &'static str)>> {
-    let lane = &connection.lane;
-    let mut reserved = lane.gates.reserve(Budget::Replies);
-    let mut message = Fragments { socket, begun: false, pending: BytesMut::new(), sent: 0 };
-    let sent = match answer {
-        Answering::Nothing => return Ok(()),
-        Answering::Whole(parts) => {
-            let len = parts.iter().map(Part::len).sum();
-            let parts = match reserved.grow(len) {
-                Ok(()) => parts,
-                Err(error) => {
-                    count(&lane.counters.overloaded);
-                    vec![Part::text(error_without_id(&error))]
-                }
-            };
-            for part in parts {
-                let pushed = match part {
-                    Part::Text(text) => message.push(text).await,
-                    Part::Rope(rope) => message.push_rope(&rope).await,
-                };
-                pushed.map_err(|_| None)?;
-            }
-            message.finish().await
-        }
-        Answering::Stream { head, begun, mut pieces } => {
-            let mut balance = Balance::default();
-            message.push(head.into()).await.map_err(|_| None)?;
-            for rope in begun {
-                balance.push_rope(&rope);
-                message.push_rope(&rope).await.map_err(|_| None)?;
-            }
-            loop {
-                let piece = tokio::time::timeout(lane.config.call_timeout, pieces.recv()).await;
-                match piece {
-                    Ok(Some(Ok(rope))) => {
-                        balance.push_rope(&rope);
-                        message.push_rope(&rope).await.map_err(|_| None)?;
-                        message.flush().await.map_err(|_| None)?;
-                    }
-                    Ok(None) if balance.is_whole() => break,
-                    // The message cannot be finished, and must not look finished.
-                    _ => {
-                        count(&lane.counters.broken_streams);
-                        return Err(Some((CloseCode::Error, "the reply was broken off")));
-                    }
-                }
-            }
-            message.push(TAIL.into()).await.map_err(|_| None)?;
-            message.finish().await
-        }
-    };
-    let sent = sent.map_err(|_| None)?;
-    lane.counters.sent(Encoding::Identity, sent);
-    Ok(())
-}
-
-/// A text message on its way, in frames.
-struct Fragments<'a> {
-    socket: &'a mut Socket,
-    begun: bool,
-    pending: BytesMut,
-    sent: u64,
-}
-
-impl Fragments<'_> {
-    async fn push(&mut self, chunk: Bytes) -> Result<(), tungstenite::Error> {
-        self.sent += chunk.len() as u64;
-        if chunk.len() >= FRAME_BYTES {
-            self.flush().await?;
-            return self.frame(chunk, false).await;
-        }
-        self.pending.extend_from_slice(&chunk);
-        if self.pending.len() >= FRAME_BYTES { self.flush().await } else { Ok(()) }
-    }
-
-    async fn push_rope(&mut self, rope: &Rope) -> Result<(), tungstenite::Error> {
-        for chunk in rope.chunks() {
-            self.push(chunk).await?;
-        }
-        Ok(())
-    }
-
-    async fn flush(&mut self) -> Result<(), tungstenite::Error> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let chunk = self.pending.split().freeze();
-        self.frame(chunk, false).await
-    }
-
-    async fn finish(mut self) -> Result<u64, tungstenite::Error> {
-        let chunk = self.pending.split().freeze();
-        self.frame(chunk, true).await?;
-        Ok(self.sent)
-    }
-
-    async fn frame(&mut self, chunk: Bytes, last: bool) -> Result<(), tungstenite::Error> {
-        let kind = if self.begun { Data::Continue } else { Data::Text };
-        self.begun = true;
-        self.socket.send(Message::Frame(Frame::message(chunk, OpCode::Data(kind), last))).await
+        Answering::Whole(parts) => Some(Outgoing::Whole { parts, fresh: summary.misses > 0 }),
+        Answering::Stream { head, begun, pieces } => Some(Outgoing::Stream { head, begun, pieces }),
     }
 }

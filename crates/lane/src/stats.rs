@@ -58,7 +58,7 @@ counters! {
     bytes_in,
     /// Bytes of reply bodies sent uncompressed, WebSocket messages included.
     bytes_out_identity,
-    /// Bytes of reply bodies sent in gzip, after compression.
+    /// Bytes of reply bodies sent in gzip, and of WebSocket messages in deflate, after compression.
     bytes_out_gzip,
     /// Bytes of reply bodies sent in zstd, after compression.
     bytes_out_zstd,

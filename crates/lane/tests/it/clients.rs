@@ -101,6 +101,23 @@ fn python() {
     }
 }
 
+/// A WebSocket client with permessage-deflate of its own making.
+#[test]
+fn python_websockets() {
+    let script = "import sys\n\
+        from websockets.sync.client import connect\n\
+        with connect(sys.argv[1].replace('http', 'ws'), max_size=None) as ws:\n\
+        \x20   assert 'permessage-deflate' in ws.response.headers['Sec-WebSocket-Extensions']\n\
+        \x20   ws.send(sys.stdin.read())\n\
+        \x20   sys.stdout.write(ws.recv(timeout=60))\n";
+    let probe = ["python3", "-c", "import websockets.sync.client"];
+    run("Python websockets", &probe, |server| {
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(server.url());
+        command
+    });
+}
+
 #[test]
 fn node() {
     let script = "const chunks = []; process.stdin.on('data', c => chunks.push(c)); \

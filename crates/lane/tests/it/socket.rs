@@ -3,7 +3,7 @@
 use crate::support::{Server, big_json, result, rpc, streamed};
 use futures_util::{SinkExt, StreamExt};
 use prestate_lane::LaneConfig;
-use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+use std::{io::Write, sync::atomic::Ordering::SeqCst, time::Duration};
 use tokio::net::TcpStream;
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
@@ -75,7 +75,7 @@ fn calls_and_batches_answer_as_over_http() {
         socket.send(Message::binary(rpc("eth_chainId", "[]"))).await.unwrap();
         assert_eq!(text(&mut socket).await, result("\"0x1\""));
         socket.close(None).await.unwrap();
-        assert_eq!(close_code(&mut socket).await, None);
+        assert_eq!(close_code(&mut socket).await, Some(CloseCode::Normal));
     });
     server.until("the place is free", |server| server.stats().connections_open == 0);
     assert_eq!(server.stats().sockets, 1);
@@ -125,6 +125,34 @@ fn streams_are_one_message() {
     });
 }
 
+/// Pings are answered, and calls run, while a stream goes on.
+#[test]
+fn streams_do_not_hold_up_the_socket() {
+    let server = Server::start();
+    server.block_on(async {
+        let mut socket = open(&server).await;
+        let body = rpc("test_stream", r#"[2,5000,"hang"]"#);
+        socket.send(Message::text(body)).await.unwrap();
+        tokio::task::block_in_place(|| {
+            server.until("it streams", |server| server.seen.pieces.load(SeqCst) == 2);
+        });
+        socket.send(Message::Ping("here".into())).await.unwrap();
+        let next = tokio::time::timeout(Duration::from_secs(20), socket.next()).await;
+        assert_eq!(next.unwrap().unwrap().unwrap(), Message::Pong("here".into()));
+        socket.send(Message::text(rpc("test_error", "[]"))).await.unwrap();
+        tokio::task::block_in_place(|| {
+            server.until("the call runs", |server| server.stats().errors == 1);
+        });
+        // Hanging up in the middle ends the maker.
+        socket.close(None).await.unwrap();
+        tokio::task::block_in_place(|| {
+            server.until("it ends", |server| {
+                server.seen.streams_ended.load(SeqCst) == 1 && server.stats().connections_open == 0
+            });
+        });
+    });
+}
+
 /// B25 (go-ethereum#32279): messages are limited; the others live on.
 #[test]
 fn large_messages_end_their_socket_alone() {
@@ -168,15 +196,71 @@ fn handshakes_are_checked() {
     let refused = get("/", &[upgrade, key, "sec-websocket-version: 8\r\n"]);
     assert_eq!((refused.status, refused.header("sec-websocket-version")), (426, Some("13")));
     assert_eq!(get("/", &[upgrade, version, key, "origin: http://evil.example\r\n"]).status, 403);
-    // B24: an extension is taken up only if it is offered, and none is here.
-    let offered = "sec-websocket-extensions: permessage-deflate\r\n";
-    for headers in [vec![upgrade, version, key], vec![upgrade, version, key, offered]] {
-        let response = get("/", &headers);
+    // B24 (erigon#2143): compression is taken up only if it is offered, and can be switched off.
+    let offered = "sec-websocket-extensions: permessage-deflate; client_max_window_bits\r\n";
+    let plain = Server::with(LaneConfig { compression: false, ..Default::default() });
+    let agreed = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+    for (server, offer, answer) in
+        [(&server, "", None), (&server, offered, Some(agreed)), (&plain, offered, None)]
+    {
+        let response = server.connect().get("/", &[upgrade, version, key, offer].concat());
         assert_eq!(response.status, 101);
         // The example of RFC 6455 §1.3.
         assert_eq!(response.header("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-        assert_eq!(response.header("sec-websocket-extensions"), None);
+        assert_eq!(response.header("sec-websocket-extensions"), answer);
     }
+}
+
+/// permessage-deflate both ways, whole and streamed; every message stands alone.
+#[test]
+fn messages_are_compressed_where_agreed() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let response = client.get(
+        "/",
+        "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         sec-websocket-extensions: permessage-deflate\r\n",
+    );
+    assert_eq!(response.status, 101);
+    for compressed in [false, true] {
+        for (body, expected) in [
+            (rpc("eth_chainId", "[]"), result("\"0x1\"")),
+            (rpc("test_big", "[3000000]"), result(&big_json(3_000_000))),
+            (rpc("test_miss", "[300000]"), result(&big_json(300_000))),
+            (rpc("test_big", "[3000000]"), result(&big_json(3_000_000))),
+            (rpc("test_stream", "[20,30000]"), result(&streamed(20, 30_000))),
+            (
+                format!("[{},{}]", rpc("test_big", "[70000]"), rpc("test_miss", "[70000]")),
+                format!("[{0},{0}]", result(&big_json(70_000))),
+            ),
+        ] {
+            client.write(client_frame(&body, compressed));
+            let (text, was_compressed) = client.read_message();
+            assert!(text == expected, "{} {body}", text.len());
+            assert_eq!(was_compressed, expected.len() >= 1024, "{body}");
+        }
+    }
+    let stats = server.stats();
+    assert!(stats.bytes_out_gzip > 1_000_000, "{stats:?}");
+}
+
+/// A text frame as a client sends it.
+fn client_frame(text: &str, compressed: bool) -> Vec<u8> {
+    let mut payload = text.as_bytes().to_vec();
+    if compressed {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), Default::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.flush().unwrap();
+        payload = encoder.get_ref().clone();
+        assert!(payload.ends_with(&[0, 0, 0xff, 0xff]));
+        payload.truncate(payload.len() - 4);
+    }
+    let mut frame = vec![if compressed { 0xc1 } else { 0x81 }, 0x80 | 126];
+    frame.extend_from_slice(&(payload.len() as u16).to_be_bytes());
+    frame.extend_from_slice(&[9, 8, 7, 6]);
+    frame.extend(payload.iter().zip([9, 8, 7, 6].iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
 }
 
 /// A peer that does not answer pings is dropped, one that does stays.

@@ -415,6 +415,35 @@ impl<S: Read + Write> Client<S> {
         response
     }
 
+    /// A WebSocket message and whether it was compressed. Frames of other kinds are no part of it.
+    pub(crate) fn read_message(&mut self) -> (String, bool) {
+        let (mut bytes, mut compressed) = (Vec::new(), false);
+        loop {
+            let (head, _) = self.take(2);
+            let len = match head[1] {
+                126 => self.take(2).0.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)),
+                127 => self.take(8).0.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)),
+                len => usize::from(len),
+            };
+            let (payload, whole) = self.take(len);
+            assert!(whole && matches!(head[0] & 0x0f, 0..=2), "{head:02x?}");
+            compressed |= head[0] & 0x40 != 0;
+            bytes.extend_from_slice(&payload);
+            if head[0] & 0x80 != 0 {
+                break;
+            }
+        }
+        if !compressed {
+            return (String::from_utf8(bytes).unwrap(), false);
+        }
+        bytes.extend_from_slice(&[0, 0, 0xff, 0xff]);
+        let mut text = Vec::with_capacity(64 << 20);
+        flate2::Decompress::new(false)
+            .decompress_vec(&bytes, &mut text, flate2::FlushDecompress::Sync)
+            .unwrap();
+        (String::from_utf8(text).unwrap(), true)
+    }
+
     /// Whether the other side has ended the connection with nothing left to read.
     pub(crate) fn at_end(&mut self) -> bool {
         self.buffer.is_empty() && !self.fill()
