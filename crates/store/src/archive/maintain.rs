@@ -10,7 +10,7 @@ use alloy_primitives::map::B256Set;
 /// What compacting did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompactReport {
-    /// Length of the file before.
+    /// Space the file took on the disk before.
     pub bytes_before: u64,
     /// And after.
     pub bytes_after: u64,
@@ -34,7 +34,7 @@ impl ArchiveWriter {
     /// [`WriteError::Engine`], also while another process holds a read open. Nothing is lost.
     pub fn compact(&mut self) -> Result<CompactReport, WriteError> {
         let store = self.store();
-        let length = || std::fs::metadata(&store.file).map_or(0, |metadata| metadata.len());
+        let length = || super::disk_bytes(&store.file);
         let bytes_before = length();
         store.exclusive("compact", |database| {
             // One pass may leave room for another.
@@ -77,6 +77,7 @@ impl ArchiveWriter {
                 used.extend(hashes);
             }
         }
+        self.held_codes.clear();
         let store = self.store().clone();
         let mut batch = self.unguarded_batch()?;
         let mut report = SweepReport::default();

@@ -26,7 +26,7 @@ pub use space::{Access, Disk, Medium, SpaceGuard, SpaceState};
 pub use verify::{Problem, VerifyReport};
 pub use writer::{Appended, ArchiveBatch, ArchiveWriter};
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, map::B256Set};
 use descriptor::Found;
 use layout::{BLOCKS, CANONICAL, CODES, FACTS, META, TRANSACTIONS};
 use prestate_types::BlockRef;
@@ -95,8 +95,9 @@ pub struct ArchiveStats {
     pub code_bytes: u64,
     /// Transactions of all blocks held.
     pub transactions: u64,
-    /// Length of the store's file, free pages included.
-    pub file_bytes: u64,
+    /// Space the store's file takes on the disk, pages free for new blocks included. The file's
+    /// length may be twice that: it grows ahead, with holes.
+    pub disk_bytes: u64,
     /// Space on the disk.
     pub space: SpaceState,
 }
@@ -208,6 +209,18 @@ impl Archive {
     }
 }
 
+/// Space a file takes on the disk.
+fn disk_bytes(file: &Path) -> u64 {
+    #[cfg(unix)]
+    let of = |metadata: std::fs::Metadata| {
+        // In blocks of 512 bytes whatever the file system's own (stat(2)).
+        std::os::unix::fs::MetadataExt::blocks(&metadata) * 512
+    };
+    #[cfg(not(unix))]
+    let of = |metadata: std::fs::Metadata| metadata.len();
+    std::fs::metadata(file).map_or(0, of)
+}
+
 fn expect_chain(path: &Path, expected: ChainId) -> Result<(), OpenError> {
     let found = Archive::describe(path)?.chain;
     if found == expected {
@@ -225,5 +238,5 @@ fn handles(
     let folder = store.folder.clone();
     let space = SpaceGuard::new(options.medium.clone(), folder, options.reserve_bytes);
     let reader = ArchiveReader { store: Arc::new(store), space: Arc::new(space), chain };
-    (ArchiveWriter { reader: reader.clone() }, reader)
+    (ArchiveWriter { reader: reader.clone(), held_codes: B256Set::default() }, reader)
 }

@@ -201,7 +201,6 @@ impl ArchiveReader {
                 redb::ReadableTableMetadata::len(&table).at(view.store.during("read"))?;
             Ok((view.store.totals(view.snapshot)?, view.range()?, canonical))
         })?;
-        let file_bytes = std::fs::metadata(&self.store.file).map_or(0, |metadata| metadata.len());
         Ok(ArchiveStats {
             chain: self.chain,
             format_version: FORMAT_VERSION,
@@ -212,7 +211,7 @@ impl ArchiveReader {
             codes: totals.codes,
             code_bytes: totals.code_bytes,
             transactions: totals.transactions,
-            file_bytes,
+            disk_bytes: super::disk_bytes(&self.store.file),
             space: self.space.state(),
         })
     }

@@ -77,7 +77,7 @@ impl Store {
     ) -> Result<T, ReadError> {
         match self.read_once(&read) {
             Err(ReadError::Engine(EngineError { cause: EngineCause::Closed(_), .. })) => {
-                self.reopen(Access::Read);
+                self.reopen();
                 self.read_once(&read)
             }
             result => result,
@@ -104,22 +104,30 @@ impl Store {
 
     /// Starts a write. There is one writer by type, so this never waits for another.
     pub(super) fn begin_write(&self) -> Result<WriteTransaction, EngineError> {
-        let operation = "begin writing to";
-        if !matches!(&*self.engine.read(), Engine::Writable(_)) {
-            self.reopen(Access::Write);
-        }
-        let mut transaction = match &*self.engine.read() {
-            Engine::Writable(database) => {
-                self.guarded(operation, || database.begin_write().at(self.during(operation)))?
+        let mut transaction = match self.begin_write_once() {
+            // Closed, reading only, or in a bad way since an earlier failure.
+            Err(_) => {
+                self.reopen();
+                self.begin_write_once()?
             }
-            Engine::ReadOnly(_) => {
-                return Err(self.closed(operation, "it could be opened for reading only"));
-            }
-            Engine::Closed(reason) => return Err(self.closed(operation, reason)),
+            Ok(transaction) => transaction,
         };
         // Opening after a crash must not walk the whole file: at 100 GB that takes minutes.
         transaction.set_quick_repair(true);
         Ok(transaction)
+    }
+
+    fn begin_write_once(&self) -> Result<WriteTransaction, EngineError> {
+        let operation = "begin writing to";
+        match &*self.engine.read() {
+            Engine::Writable(database) => {
+                self.guarded(operation, || database.begin_write().at(self.during(operation)))
+            }
+            Engine::ReadOnly(_) => {
+                Err(self.closed(operation, "it could be opened for reading only"))
+            }
+            Engine::Closed(reason) => Err(self.closed(operation, reason)),
+        }
     }
 
     /// Runs something on the database itself, once no read is under way.
@@ -135,21 +143,17 @@ impl Store {
         }
     }
 
-    /// Closes the engine and opens it again, after a failure. With `access` for reading, a writer
-    /// that cannot have its file back settles for reading.
-    pub(super) fn reopen(&self, access: Access) {
+    /// Closes the engine and opens it again, after a failure. A writer that cannot have its file
+    /// back settles for reading until the next attempt.
+    pub(super) fn reopen(&self) {
         let mut engine = self.engine.write();
         // Closing may fail as well; what counts is on disk already.
         *engine = Engine::Closed("being opened again".into());
-        let wanted = if self.writable { Access::Write } else { Access::Read };
         let open = |access| open_engine(&self.file, &*self.medium, self.cache_bytes, access);
-        *engine = match open(wanted) {
-            Ok(opened) => opened,
-            Err(error) if self.writable && access == Access::Read => {
-                open(Access::Read).unwrap_or_else(|_| Engine::Closed(error.to_string()))
-            }
-            Err(error) => Engine::Closed(error.to_string()),
-        };
+        let wanted = if self.writable { Access::Write } else { Access::Read };
+        *engine = open(wanted)
+            .or_else(|error| if self.writable { open(Access::Read) } else { Err(error) })
+            .unwrap_or_else(|error| Engine::Closed(error.to_string()));
     }
 
     /// The engine trusts its own pages and may panic on one that rotted; that must cost a request,

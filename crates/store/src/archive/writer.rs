@@ -1,5 +1,5 @@
 use super::{
-    Access, ArchiveReader, EngineError, RecordId, SpaceGuard, SpaceState, WriteError,
+    ArchiveReader, EngineError, RecordId, SpaceGuard, SpaceState, WriteError,
     layout::{
         BLOCKS, BlockEntry, CANONICAL, CODES, FACTS, META, TOTALS_KEY, TRANSACTIONS, Totals, TxKey,
         codes_key, era, facts_key, pieces, tx_key, tx_prefix,
@@ -7,7 +7,7 @@ use super::{
     store::{EngineResult, Store},
 };
 use crate::codec::{self, EncodedBlock};
-use alloy_primitives::B256;
+use alloy_primitives::{B256, map::B256Set};
 use prestate_types::{BlockFacts, BlockRef, Codes};
 use redb::{ReadableTable, WriteTransaction};
 use std::sync::Arc;
@@ -17,7 +17,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct ArchiveWriter {
     pub(super) reader: ArchiveReader,
+    /// Some codes that are held for sure: a block speaks of some two hundred, nearly all of them
+    /// known, and asking the engine for each would take as long as storing the block.
+    pub(super) held_codes: B256Set,
 }
+
+/// Codes remembered as held: 2 MiB of hashes.
+const MAX_HELD_CODES: usize = 1 << 16;
 
 /// What became of a block handed to [`ArchiveBatch::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +79,8 @@ impl ArchiveWriter {
             transaction,
             totals,
             tx_keys: Vec::new(),
-            _writer: self,
+            codes: B256Set::default(),
+            writer: self,
         })
     }
 
@@ -135,7 +142,9 @@ pub struct ArchiveBatch<'w> {
     pub(super) totals: Totals,
     /// Inserted in order at the end, so that neighbours land in the same page.
     tx_keys: Vec<TxKey>,
-    _writer: &'w mut ArchiveWriter,
+    /// Codes this batch found held, or stores.
+    codes: B256Set,
+    writer: &'w mut ArchiveWriter,
 }
 
 impl std::fmt::Debug for ArchiveBatch<'_> {
@@ -183,8 +192,9 @@ impl ArchiveBatch<'_> {
         })
     }
 
+    /// Records of the codes that are not held yet. Notes those that are.
     fn new_codes(
-        &self,
+        &mut self,
         block: &EncodedBlock,
         codes: &Codes,
     ) -> Result<Vec<(B256, Vec<u8>)>, WriteError> {
@@ -192,7 +202,11 @@ impl ArchiveBatch<'_> {
         let table = self.transaction.open_table(CODES).at(failed)?;
         let mut new = Vec::new();
         for hash in &block.code_hashes {
+            if self.writer.held_codes.contains(hash) || self.codes.contains(hash) {
+                continue;
+            }
             if table.get(&codes_key(hash, 0)).at(failed)?.is_some() {
+                self.codes.insert(*hash);
                 continue;
             }
             let block = block.summary.block;
@@ -247,6 +261,7 @@ impl ArchiveBatch<'_> {
         for (piece, bytes) in pieces(record) {
             table.insert(&codes_key(hash, piece), bytes).at(failed)?;
         }
+        self.codes.insert(*hash);
         self.totals.codes += 1;
         self.totals.code_bytes += record.len() as u64;
         Ok(())
@@ -405,10 +420,20 @@ impl ArchiveBatch<'_> {
             }
             self.transaction.commit().at(failed)
         });
-        if result.is_err() {
-            // The engine refuses everything after a failed write until it is opened anew.
-            store.reopen(Access::Read);
+        match result {
+            Ok(()) => {
+                let held = &mut self.writer.held_codes;
+                if held.len() + self.codes.len() > MAX_HELD_CODES {
+                    held.clear();
+                }
+                held.extend(self.codes);
+                Ok(())
+            }
+            Err(error) => {
+                // The engine refuses everything after a failed write until it is opened anew.
+                store.reopen();
+                Err(error.into())
+            }
         }
-        Ok(result?)
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     basics::options,
     chain::{self, Random, block, block_ref, hash},
 };
-use prestate_store::{Archive, ArchiveReader, EncodedBlock, Retention};
+use prestate_store::{Archive, ArchiveReader, EncodedBlock, OpenError, Retention};
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
@@ -184,6 +184,9 @@ fn killed_writers_lose_nothing() {
         for line in lines.map_while(Result::ok) {
             take(line, &mut model);
         }
+        // A reader may not put right what the dead writer left open, and says so.
+        let error = Archive::open_read_only(&path, &options()).unwrap_err();
+        assert!(matches!(error, OpenError::NeedsWriter { .. }), "{error}");
         let (writer, reader) = Archive::open(&path, chain::chain_id(), &options()).unwrap();
         if !matches(&reader, &model) {
             // The step it was in may have been committed, whole.

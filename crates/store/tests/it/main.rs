@@ -6,5 +6,6 @@ mod basics;
 mod chain;
 mod crash;
 mod faults;
+mod old;
 mod open;
 mod segment;

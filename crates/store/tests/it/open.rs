@@ -167,3 +167,31 @@ fn making_an_archive_again_after_an_interruption() {
     append_plain(&mut writer, 1..=2);
     assert!(reader.verify(|_| {}).unwrap().is_clean());
 }
+
+#[test]
+fn an_unreadable_file_is_named_with_the_cause() {
+    let folder = TempDir::new().unwrap();
+    let descriptor = folder.path().join("prestate.archive");
+    fs::create_dir(&descriptor).unwrap();
+    let error = Archive::open(folder.path(), chain::chain_id(), &options()).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, OpenError::Io { operation: "read", .. }), "{message}");
+    assert!(message.contains(descriptor.to_str().unwrap()), "{message}");
+}
+
+#[test]
+fn an_archive_that_may_only_be_read_can_be_read() {
+    let (folder, mut writer, reader) = fresh();
+    append_plain(&mut writer, 1..=3);
+    drop((writer, reader));
+    let path = folder.path().join("archive");
+    let before = contents(&path);
+    let reader = Archive::open_read_only(&path, &options()).unwrap();
+    assert_eq!(reader.facts(&hash(2, 0)).unwrap(), Some(plain(2).0));
+    assert!(reader.verify(|_| {}).unwrap().is_clean());
+    // Two of them do not stand in each other's way.
+    let second = Archive::open_read_only(&path, &options()).unwrap();
+    assert_eq!(second.facts(&hash(2, 0)).unwrap(), Some(plain(2).0));
+    drop((reader, second));
+    assert_eq!(contents(&path), before);
+}
