@@ -19,6 +19,8 @@ pub struct RopeBuilder {
     leaves: Vec<Arc<Leaf>>,
     owned: Vec<u8>,
     cuts: Vec<Cut>,
+    /// Own text in the leaves ended.
+    ended_bytes: usize,
 }
 
 impl RopeBuilder {
@@ -84,16 +86,9 @@ impl RopeBuilder {
         }
     }
 
-    /// Bytes of own text in the leaf being written.
-    pub(crate) fn owned_len(&self) -> usize {
-        self.owned.len()
-    }
-
-    /// Ends the leaf if it is full, so that long text does not lie in one piece.
-    pub(crate) fn end_full_leaf(&mut self) {
-        if self.owned.len() >= LEAF_BYTES {
-            self.end_leaf();
-        }
+    /// Bytes of own text written so far; shared leaves and codes do not count.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        self.ended_bytes + self.owned.len()
     }
 
     fn end_leaf(&mut self) {
@@ -101,6 +96,7 @@ impl RopeBuilder {
             return;
         }
         let mut owned = std::mem::take(&mut self.owned);
+        self.ended_bytes += owned.len();
         owned.shrink_to_fit();
         let cuts = std::mem::take(&mut self.cuts);
         self.leaves.push(Arc::new(Leaf::new(owned.into(), cuts)));

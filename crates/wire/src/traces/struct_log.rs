@@ -19,14 +19,12 @@ impl StepText {
 impl StepSink for StepText {
     fn step(&mut self, step: &Step<'_>) -> usize {
         let lead = if std::mem::replace(&mut self.any, true) { 1 } else { 0 };
-        let before = self.steps.owned_len();
+        let before = self.steps.owned_bytes();
         if lead == 1 {
             self.steps.push(b",");
         }
         write_step(&mut self.steps, step);
-        let written = self.steps.owned_len() - before - lead;
-        self.steps.end_full_leaf();
-        written
+        self.steps.owned_bytes() - before - lead
     }
 }
 
@@ -106,6 +104,26 @@ mod tests {
     use super::*;
     use alloy_primitives::{B256, Bytes, U256};
     use prestate_types::VmError;
+
+    #[test]
+    fn lengths_are_right_where_the_text_is_cut_into_parts() {
+        let step = Step {
+            pc: 0,
+            opcode: 0,
+            gas: 0,
+            gas_cost: 0,
+            depth: 1,
+            error: None,
+            stack: None,
+            return_data: &[],
+            memory: &[1; 70_000],
+            storage: &[],
+            refund: 0,
+        };
+        let mut steps = StepText::default();
+        let lengths: usize = (0..9).map(|_| steps.step(&step)).sum();
+        assert_eq!(steps.finish().to_vec().len(), lengths + 8);
+    }
 
     #[test]
     fn steps_in_geths_order() {
