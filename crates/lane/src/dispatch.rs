@@ -22,6 +22,18 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+/// Whether a service turned a call away because too many wait: a limit of this name.
+pub(crate) fn is_overload(error: &RpcError) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Data<'a> {
+        limit: &'a str,
+    }
+    error.code == code::LIMIT_EXCEEDED
+        && error.data.as_ref().is_some_and(|data| {
+            serde_json::from_str(data.get()).is_ok_and(|data: Data<'_>| data.limit == "queue")
+        })
+}
+
 /// What closes a response object.
 pub(crate) const TAIL: &str = "}";
 
@@ -42,6 +54,8 @@ pub(crate) struct Dispatcher {
 pub(crate) struct Answered {
     pub(crate) body: Answering,
     pub(crate) summary: Summary,
+    /// The one call was turned away by the service: see [`is_overload`].
+    pub(crate) overload: bool,
 }
 
 #[derive(Debug)]
@@ -181,7 +195,8 @@ impl Dispatcher {
 
     /// Answers one entry.
     pub(crate) async fn single(&self, entry: &Entry<'_>) -> Answered {
-        let nothing = Answered { body: Answering::Nothing, summary: Summary::default() };
+        let nothing =
+            Answered { body: Answering::Nothing, summary: Summary::default(), overload: false };
         let (id, ran) = match entry {
             Entry::Invalid { id, error } => (*id, Err(error.clone())),
             Entry::Call { id, method, params } => {
@@ -192,6 +207,7 @@ impl Dispatcher {
             }
         };
         let summary = self.summary(&ran);
+        let overload = ran.as_ref().is_err_and(is_overload);
         let body = match ran {
             Err(error) => self.error(id, &error),
             Ok(Answer { reply: Reply::Whole(rope), .. }) => {
@@ -208,12 +224,13 @@ impl Dispatcher {
                         return Answered {
                             body: Answering::Stream { head: head(id), begun, pieces },
                             summary,
+                            overload,
                         };
                     }
                 }
             }
         };
-        Answered { body: Answering::Whole(body), summary }
+        Answered { body: Answering::Whole(body), summary, overload }
     }
 
     /// Answers a batch: entries run side by side, answers stand in the order of the requests.
@@ -263,10 +280,10 @@ impl Dispatcher {
             push(&mut parts, self.error(id, &error));
         }
         if parts.len() == 1 {
-            return Answered { body: Answering::Nothing, summary };
+            return Answered { body: Answering::Nothing, summary, overload: false };
         }
         parts.push(Part::text("]"));
-        Answered { body: Answering::Whole(parts), summary }
+        Answered { body: Answering::Whole(parts), summary, overload: false }
     }
 
     async fn entry(&self, entry: &Entry<'_>, held: &AtomicU64) -> (Option<Vec<Part>>, Summary) {

@@ -6,7 +6,7 @@ use crate::{
     admission::{Bytes as Budget, Gates, Reservation, Turn},
     body::Held,
     cors::Cors,
-    dispatch::{Answered, Answering, Dispatcher, Summary},
+    dispatch::{Answered, Answering, Dispatcher, Summary, is_overload},
     envelope::{self, Incoming, Refusal},
     reply::{self, Context, Reply},
     request_body::{self, BodyFault},
@@ -27,7 +27,7 @@ use http::{
 use hyper::body::Incoming as RequestBody;
 use prestate_rpc::Call;
 use prestate_rpc_api::{RpcError, code};
-use prestate_wire::{Encoding, negotiate};
+use prestate_wire::{Encoding, NotAcceptable, negotiate};
 use serde_json::value::RawValue;
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -197,7 +197,7 @@ impl Connection {
         self.lane.gates.enter().await.map_err(|error| reply::overload(&error, &self.lane.counters))
     }
 
-    fn coding(&self, headers: &HeaderMap) -> Result<Encoding, Reply> {
+    fn coding(&self, headers: &HeaderMap) -> Result<Encoding, NotAcceptable> {
         if !self.lane.config.compression {
             return Ok(Encoding::Identity);
         }
@@ -210,7 +210,6 @@ impl Connection {
             joined.push_str(value.to_str().unwrap_or_default());
         }
         negotiate(Some(&joined))
-            .map_err(|refused| reply::text(StatusCode::NOT_ACCEPTABLE, &refused.to_string()))
     }
 
     fn context(&self, encoding: Encoding, turn: Turn) -> Context {
@@ -234,7 +233,7 @@ impl Connection {
         }
         let encoding = match self.coding(request.headers()) {
             Ok(encoding) => encoding,
-            Err(refused) => return refused,
+            Err(refused) => return not_acceptable(refused),
         };
         let (body, held) = match self.body(request).await {
             Ok(body) => body,
@@ -293,7 +292,7 @@ impl Connection {
         let lane = &self.lane;
         let encoding = match self.coding(headers) {
             Ok(encoding) => encoding,
-            Err(refused) => return refused,
+            Err(refused) => return not_acceptable(refused),
         };
         let immutable = |reply: &mut Reply, encoding| {
             if let Ok(etag) = HeaderValue::from_str(&resource.etag(encoding)) {
@@ -319,10 +318,13 @@ impl Connection {
                 let status = resources::status(&error);
                 let mut failed = reply::json(status, format!("{{\"error\":{}}}", error.to_json()));
                 failed.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                if is_overload(&error) {
+                    reply::come_back(&mut failed, &lane.counters);
+                }
                 failed
             }
             Ok((body, summary)) => {
-                let answered = Answered { body, summary };
+                let answered = Answered { body, summary, overload: false };
                 let mut found = reply::answer(answered, self.context(encoding, turn)).await;
                 if found.status() == StatusCode::OK {
                     let encoding = if found.headers().contains_key("content-encoding") {
@@ -351,8 +353,12 @@ impl Dispatcher {
             }
             _ => self.error(envelope::NULL_ID, &error),
         };
-        Answered { body: Answering::Whole(parts), summary: Summary::default() }
+        Answered { body: Answering::Whole(parts), summary: Summary::default(), overload: false }
     }
+}
+
+fn not_acceptable(refused: NotAcceptable) -> Reply {
+    reply::text(StatusCode::NOT_ACCEPTABLE, &refused.to_string())
 }
 
 fn not_allowed(methods: &'static str) -> Reply {

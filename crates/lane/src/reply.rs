@@ -76,15 +76,21 @@ pub(crate) fn refusal(status: StatusCode, error: &RpcError) -> Reply {
 
 /// Too much going on: always the same form (erigon#20303).
 pub(crate) fn overload(error: &RpcError, counters: &Counters) -> Reply {
-    count(&counters.overloaded);
     let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, error);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    come_back(&mut response, counters);
     response
+}
+
+/// Makes a reply one of overload, whatever its body says.
+pub(crate) fn come_back(response: &mut Reply, counters: &Counters) {
+    count(&counters.overloaded);
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
 }
 
 /// The answer to a JSON-RPC request or, without a head, a bare result.
 pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
-    let Answered { body, summary } = answered;
+    let Answered { body, summary, overload } = answered;
     let mut reserved = context.gates.reserve(Budget::Replies);
     match body {
         Answering::Nothing => empty(StatusCode::NO_CONTENT),
@@ -93,7 +99,7 @@ pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
             let body = coding::encode(parts, context.encoding, summary.misses > 0).await;
             let compress = begun.elapsed();
             if let Err(error) = reserved.grow(body.len()) {
-                return overload(&error, &context.counters);
+                return self::overload(&error, &context.counters);
             }
             let (encoding, text_len) = (body.encoding(), body.text_len());
             let mut response =
@@ -102,6 +108,9 @@ pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
             describe(&mut response, &summary, context.parse, timed);
             response.headers_mut().insert("x-response-size", text_len.into());
             encoded(&mut response, encoding);
+            if overload {
+                come_back(&mut response, &context.counters);
+            }
             response
         }
         Answering::Stream { head, begun, pieces } => {
@@ -110,7 +119,7 @@ pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
                 Ok(coder) => coder,
                 Err(error) => {
                     tracing::error!(%error, "no memory to compress a stream");
-                    return overload(&RpcError::server("out of memory"), &context.counters);
+                    return self::overload(&RpcError::server("out of memory"), &context.counters);
                 }
             };
             let Context { patience, gates, counters, turn, encoding, parse } = context;

@@ -116,7 +116,6 @@ pub(crate) fn status(error: &RpcError) -> StatusCode {
         code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         code::PRUNED_HISTORY => StatusCode::GONE,
         code::INVALID_PARAMS => StatusCode::BAD_REQUEST,
-        code::LIMIT_EXCEEDED => StatusCode::SERVICE_UNAVAILABLE,
         code::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -385,7 +385,8 @@ async fn answer(connection: &Connection, message: Bytes) -> Option<Outgoing> {
         Ok(turn) => turn,
         Err(error) => return overload(&error),
     };
-    let Answered { body, summary } = match envelope::parse(&message, lane.config.max_batch_len) {
+    let Answered { body, summary, .. } = match envelope::parse(&message, lane.config.max_batch_len)
+    {
         Ok(Incoming::Single(entry)) => lane.dispatcher.single(&entry).await,
         Ok(Incoming::Batch(entries)) => lane.dispatcher.batch(&entries).await,
         Err(refusal) => lane.dispatcher.refuse(&refusal),

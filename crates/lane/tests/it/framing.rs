@@ -182,6 +182,32 @@ fn bytes_are_counted_by_coding() {
     assert_eq!((stats.connections, stats.connections_open), (1, 1));
 }
 
+/// B2 (erigon#22672): thousands of small compressed replies leave nothing held behind.
+#[test]
+fn many_small_replies_leave_nothing_behind() {
+    let server = Server::start();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = server.connect();
+                for _ in 0..500 {
+                    let response =
+                        client.post(&rpc("test_miss", "[1500]"), "accept-encoding: gzip\r\n");
+                    assert_eq!(response.header("content-encoding"), Some("gzip"));
+                }
+            });
+        }
+    });
+    server.until("nothing is held", |server| {
+        let stats = server.stats();
+        stats.requests == 2000
+            && stats.in_flight == 0
+            && stats.request_bytes_in_flight == 0
+            && stats.response_bytes_in_flight == 0
+            && stats.connections_open == 0
+    });
+}
+
 #[test]
 fn requests_may_be_pipelined() {
     let server = Server::start();

@@ -218,6 +218,22 @@ fn overload_is_503_and_says_when_to_come_back() {
     assert_eq!(server.stats().overloaded, 1);
 }
 
+/// The same form when it is the service whose queue is full; the id is known then.
+#[test]
+fn a_full_queue_of_the_service_is_503_too() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let response = client.post(&rpc("test_queue", "[]"), "");
+    assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+    assert_eq!(response.text(), limit("1", "too many wait", "queue", 1, 2));
+    // One entry of many is no reason to send the whole batch again.
+    let batch = format!("[{},{}]", rpc("test_queue", "[]"), rpc("eth_chainId", "[]"));
+    let response = client.post(&batch, "");
+    assert_eq!((response.status, response.header("retry-after")), (200, None));
+    assert_eq!(response.json()[0]["error"]["code"], -32005);
+    assert_eq!(server.stats().overloaded, 1);
+}
+
 #[test]
 fn bytes_in_flight_are_bounded() {
     let server = Server::with(LaneConfig {

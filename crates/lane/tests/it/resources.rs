@@ -1,6 +1,6 @@
 //! `GET /v1/blocks/{hash}/{view}`.
 
-use crate::support::{KNOWN, PRUNED, Server, UNKNOWN};
+use crate::support::{KNOWN, LARGE, PRUNED, Server, UNKNOWN, big_json, streamed};
 use std::sync::atomic::Ordering::SeqCst;
 
 fn path(hash: &str, view: &str) -> String {
@@ -55,13 +55,36 @@ fn views_are_calls() {
     assert_eq!(client.get(&upper, "").status, 404);
 }
 
+/// A strong tag stands for bytes (RFC 9110 §8.8.3.3); small bodies are never coded.
 #[test]
 fn tags_differ_by_coding() {
-    // Small bodies stay as they are, and so does their tag, whatever was asked for.
     let server = Server::start();
-    let response = server.connect().get(&path(KNOWN, "block"), "accept-encoding: gzip\r\n");
-    assert_eq!(response.header("content-encoding"), None);
-    assert_eq!(response.header("etag"), Some(format!("\"{KNOWN}-block-1\"").as_str()));
+    let mut client = server.connect();
+    let gzip = "accept-encoding: gzip\r\n";
+    let small = client.get(&path(KNOWN, "block"), gzip);
+    assert_eq!(small.header("content-encoding"), None);
+    assert_eq!(small.header("etag"), Some(format!("\"{KNOWN}-block-1\"").as_str()));
+    for (coding, suffix) in [("identity", ""), ("gzip", "-gzip"), ("zstd", "-zstd")] {
+        let header = format!("accept-encoding: {coding}\r\n");
+        let large = client.get(&path(LARGE, "transactions"), &header);
+        let tag = format!("\"{LARGE}-transactions-1{suffix}\"");
+        assert_eq!(large.header("etag"), Some(tag.as_str()));
+        assert_eq!(large.decoded(), big_json(5000));
+        let held = client.get(&path(LARGE, "transactions"), &format!("if-none-match: {tag}\r\n"));
+        assert_eq!(held.status, 304);
+    }
+}
+
+#[test]
+fn resources_may_be_streamed() {
+    let server = Server::start();
+    for coding in ["identity", "gzip", "zstd"] {
+        let header = format!("accept-encoding: {coding}\r\n");
+        let response = server.connect().get(&path(LARGE, "block"), &header);
+        assert!(response.whole && response.chunks > 0);
+        assert_eq!(response.decoded(), streamed(3, 5000));
+        assert!(response.header("etag").is_some());
+    }
 }
 
 #[test]

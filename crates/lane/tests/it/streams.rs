@@ -117,7 +117,8 @@ fn hanging_up_stops_the_work() {
     assert_eq!(server.stats().cancelled, 1);
 }
 
-/// A reader that does not keep up holds a few pieces, not the result.
+/// B48 (erigon#4637: 41 GB of reply, 100 GB of memory): a reader that does not keep up holds a
+/// few pieces, not the result.
 #[test]
 fn streams_run_in_bounded_memory() {
     let server = Server::start();

@@ -27,6 +27,9 @@ pub(crate) const UNKNOWN: &str =
 pub(crate) const PRUNED: &str =
     "0x3333333333333333333333333333333333333333333333333333333333333333";
 
+/// One whose transactions are 5,000 bytes, and whose diff is streamed in pieces of that.
+pub(crate) const LARGE: &str = "0x4444444444444444444444444444444444444444444444444444444444444444";
+
 /// What happened in the service.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -104,10 +107,15 @@ impl Service for TestService {
             "test_error" => Err(RpcError::server("it \"failed\"")),
             // [pieces, bytes a piece, what happens after them: "end", "fail", "vanish", "hang"]
             "test_stream" => Ok(self.stream(&params)),
+            "test_queue" => Err(RpcError::limit("too many wait", "queue", 1, 2)),
             "prestate_status" => Ok(Answer::uncached("{}")),
             "debug_traceBlockByHash" | "prestate_getBlockDiff" | "prestate_getTransactionDiffs" => {
                 match params[0].as_str().unwrap() {
                     KNOWN => Ok(kept(format!("[\"{}\",{text}]", call.method), Outcome::Hit)),
+                    LARGE if call.method == "prestate_getBlockDiff" => {
+                        Ok(self.stream(&serde_json::json!([3, 5000])))
+                    }
+                    LARGE => Ok(kept(big_json(5000), Outcome::Hit)),
                     PRUNED => Err(RpcError::new(4444, "pruned history unavailable")),
                     hash => Err(RpcError::server(format!("block {hash} not found"))),
                 }
@@ -130,6 +138,7 @@ impl Service for TestService {
             "test_error",
             "test_miss",
             "test_panic",
+            "test_queue",
             "test_sleep",
             "test_stream",
         ]
