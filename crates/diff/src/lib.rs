@@ -34,6 +34,7 @@ pub use invariant::check_invariant;
 pub use lookups::LookupInspector;
 pub use replay::{Replayed, replay, replay_lookups};
 pub use tracers::{
-    CallTracer, FourByteTracer, StopsItself, StructLogger, TraceError, TraceInspector, TraceLimits,
-    TxContext, Watched, trace_block,
+    CallTracer, FourByteTracer, ParityInspector, StopsItself, StructLogger, TraceError,
+    TraceInspector, TraceLimits, TxContext, Watched, localized, parity_state_diff, reward_traces,
+    trace_block, trace_block_parity,
 };

@@ -44,7 +44,7 @@ pub(crate) fn vectors(root: &Path, folder: &str) -> Vec<Vector> {
 }
 
 impl Vector {
-    fn read(folder: &str, path: &Path) -> Self {
+    pub(crate) fn read(folder: &str, path: &Path) -> Self {
         let name = path.file_stem().expect("a file").to_string_lossy();
         let text = fs::read_to_string(path).expect("the file can be read");
         let file: Value = serde_json::from_str(&text).expect("the file is JSON");

@@ -66,7 +66,7 @@ where
     let first = limits.only.unwrap_or(0);
     let inspector = TraceInspector::new(tracer, limits.max_step_bytes, &mut sink);
     let watched = Watched::new(inspector, deadline.clone());
-    let mut from_first = FromFirst { deadline, first, next: 0 };
+    let mut from_first = FromFirst::new(deadline, first);
     let mut codes = Codes::default();
     let mut too_many = None;
     let run = Driver::new(execution, parent_state).run(
@@ -114,11 +114,17 @@ where
 }
 
 /// A deadline that counts from the first traced transaction on.
-struct FromFirst<D> {
+pub(super) struct FromFirst<D> {
     deadline: D,
     first: u64,
     /// Transactions started.
     next: u64,
+}
+
+impl<D> FromFirst<D> {
+    pub(super) const fn new(deadline: D, first: u64) -> Self {
+        Self { deadline, first, next: 0 }
+    }
 }
 
 impl<D: Deadline> Deadline for FromFirst<D> {

@@ -229,14 +229,15 @@ where
         None
     }
 
-    fn call_end(&mut self, _: &mut CTX, inputs: &CallInputs, outcome: &mut CallOutcome) {
+    fn call_end(&mut self, context: &mut CTX, inputs: &CallInputs, outcome: &mut CallOutcome) {
         let fault = self.watch.take_fault();
         let result = &outcome.result;
         let error = match result.result {
             // Of a hidden call the input is not at hand, nor is its reason needed.
             InstructionResult::PrecompileError => {
                 let input = self.frames.last().map(|frame| frame.input.clone());
-                Some(refusal(&inputs.bytecode_address, &input.unwrap_or_default()))
+                let spec = context.cfg().spec().into();
+                Some(refusal(&inputs.bytecode_address, &input.unwrap_or_default(), spec))
             }
             other => failure(other, fault),
         };

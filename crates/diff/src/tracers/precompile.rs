@@ -29,8 +29,12 @@ pub(super) fn precompiles(spec: SpecId) -> &'static Precompiles {
 /// Why a precompile refused this input. The EVM says only that it did; the input is gone through
 /// again in Geth's order, without doing the curve's arithmetic a second time: where all encodings
 /// are right, the point is to blame.
-pub(super) fn refusal(precompile: &Address, input: &[u8]) -> VmError {
+pub(super) fn refusal(precompile: &Address, input: &[u8], spec: SpecId) -> VmError {
     let text = if *precompile == address!("0x0000000000000000000000000000000000000005") {
+        // Before EIP-7823 any length is good; what revm refuses costs Geth more than there is.
+        if !spec.is_enabled_in(SpecId::OSAKA) {
+            return VmError::OutOfGas;
+        }
         "one or more of base/exponent/modulus length exceeded 1024 bytes"
     } else if *precompile == address!("0x0000000000000000000000000000000000000006") {
         bn254(input, &[64, 64])
@@ -149,7 +153,7 @@ mod tests {
     use super::*;
 
     fn said(last: u8, input: &[u8]) -> String {
-        refusal(&Address::with_last_byte(last), input).to_string()
+        refusal(&Address::with_last_byte(last), input, SpecId::OSAKA).to_string()
     }
 
     #[test]

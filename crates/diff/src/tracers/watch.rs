@@ -1,6 +1,9 @@
 //! Notes each opcode before it runs and says, when it failed, what Geth would say.
 
-use super::metering::{Attempt, Checked, Facts, OPERANDS, check};
+use super::{
+    metering::{Attempt, Checked, Facts, OPERANDS, check},
+    operation::operation,
+};
 use alloy_primitives::{Address, U256};
 use prestate_types::VmError;
 use revm::{
@@ -117,8 +120,13 @@ impl Watch {
         let spec: SpecId = context.cfg().spec().into();
         let mut facts = Around { seen: &self.seen, attempt: &self.attempt, context };
         let checked = check(&self.attempt, spec, &mut facts);
-        self.fault =
-            Some(checked.fault.clone().unwrap_or_else(|| running(result, self.attempt.opcode)));
+        let opcode = self.attempt.opcode;
+        self.fault = Some(match &checked.fault {
+            Some(fault) => fault.clone(),
+            // revm looks at other things before it finds that there is no such opcode.
+            None if operation(opcode, spec).is_none() => VmError::InvalidOpcode(opcode),
+            None => running(result, opcode),
+        });
         Some(checked)
     }
 }
