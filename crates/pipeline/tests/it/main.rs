@@ -1,0 +1,8 @@
+//! The pipeline over a chain in memory.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod chain;
+mod model;
+mod random;
+mod reorg;
