@@ -108,7 +108,7 @@ fn a_transaction_that_is_not_in_the_block() {
 fn a_chain_that_is_not_known() {
     refused(&["diff", "etc/samples/1.json", "--chain", "atlantis"], &["atlantis"]);
     let folder = tempfile::tempdir().expect("a folder");
-    let path = write(folder.path(), "genesis.json", b"{}");
+    let path = write(folder.path(), "genesis.json", b"{\"config\": 1}");
     refused(&["diff", "etc/samples/1.json", "--chain", &path], &[&path, "not a genesis file"]);
 }
 
