@@ -103,6 +103,16 @@ pub struct ArchiveStats {
 }
 
 /// Opens and makes archives.
+///
+/// # Copies
+///
+/// To read on one machine from several processes, open the one folder read-only in each. To read
+/// on other machines, either carry segments over ([`ArchiveReader::export`],
+/// [`ArchiveWriter::import`]), or copy the folder: with the writer stopped, or from a snapshot of
+/// the file system. A copy taken file by file while the writer works is of no use. A copy of an
+/// archive whose writer was not stopped is opened for writing once, see
+/// [`OpenError::NeedsWriter`]; from then on it is an archive of its own. Network file systems
+/// without byte-range locks cannot be shared between processes.
 #[derive(Debug, Clone, Copy)]
 pub struct Archive;
 

@@ -174,7 +174,8 @@ impl<E> ReplyCache<E> {
         }
     }
 
-    /// A reply, if it is kept.
+    /// A reply, if it is kept. A compressed form that was made since the last look-up is counted
+    /// in now, and less valuable replies make room for it.
     pub fn get(&self, key: &ReplyKey) -> Option<Rope> {
         let found = self.find(key);
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };

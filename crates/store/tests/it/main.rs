@@ -6,6 +6,7 @@ mod basics;
 mod chain;
 mod crash;
 mod faults;
+mod fixtures;
 mod old;
 mod open;
 mod segment;
