@@ -45,6 +45,8 @@ pub struct World {
     pub delegations: Vec<(usize, Address)>,
     /// Blocks.
     pub blocks: Vec<BlockRecipe>,
+    /// Whom calls outside the chain go to; some may have no code.
+    pub callees: Vec<Address>,
 }
 
 impl World {
@@ -114,9 +116,10 @@ impl World {
         } else {
             Vec::new()
         };
+        let callees = deployed.iter().map(|contract| contract.address).collect();
         let traffic = Traffic::new(fork, programs, contracts, &keys);
         let blocks = (0..blocks).map(|_| traffic.block(rng, transactions)).collect();
-        Self { fork, contracts: deployed, accounts, delegations, blocks }
+        Self { fork, contracts: deployed, accounts, delegations, blocks, callees }
     }
 
     /// The keys such chains use.

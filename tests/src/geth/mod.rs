@@ -10,5 +10,5 @@ pub use case::{Case, CaseError, Exchange};
 pub use client::{Answer, Client, ClientError};
 pub use node::{BlockPlan, Geth, GethError, Withdrawal, locate};
 pub use requests::{
-    Depth, Request, block_requests, prestate_options, step_options, tracer_options,
+    Depth, Request, block_requests, call_requests, prestate_options, step_options, tracer_options,
 };

@@ -1,6 +1,6 @@
 //! What is asked of every chain: the methods and option sets both sides offer.
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 
 /// A method with its `params` as JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,54 @@ pub fn step_options() -> Vec<String> {
         r#"{"limit":7}"#,
     ];
     sets.map(str::to_owned).to_vec()
+}
+
+/// `debug_traceCall` on a block, every way it can be asked: call objects of several kinds, state and
+/// block overrides, a place within the block.
+pub fn call_requests(
+    number: u64,
+    from: Address,
+    to: Address,
+    transactions: usize,
+    choice: u64,
+) -> Vec<Request> {
+    let calls = [
+        format!("{{\"from\":\"{from:#x}\",\"to\":\"{to:#x}\",\"gas\":\"0x7a120\"}}"),
+        format!("{{\"to\":\"{to:#x}\",\"gas\":\"0x30d40\",\"input\":\"0xa9059cbb\"}}"),
+        format!(
+            "{{\"from\":\"{from:#x}\",\"to\":\"{to:#x}\",\"gas\":\"0x7a120\",\"gasPrice\":\"0x64\",\"value\":\"0x7\"}}"
+        ),
+        format!(
+            "{{\"from\":\"{from:#x}\",\"gas\":\"0x493e0\",\"data\":\"0x60006000f3\",\"maxFeePerGas\":\"0x64\",\"maxPriorityFeePerGas\":\"0x1\"}}"
+        ),
+    ];
+    let overrides = [
+        String::new(),
+        format!(
+            ",\"stateOverrides\":{{\"{to:#x}\":{{\"balance\":\"0x64\",\"stateDiff\":{{\"{:#066x}\":\"{:#066x}\"}}}}}}",
+            1, 9
+        ),
+        format!(",\"stateOverrides\":{{\"{to:#x}\":{{\"code\":\"0x60015460025500\",\"state\":{{}},\"nonce\":\"0x9\"}}}}"),
+        ",\"blockOverrides\":{\"number\":\"0x3e8\",\"time\":\"0x2710\",\"baseFeePerGas\":\"0x1\",\"feeRecipient\":\"0x00000000000000000000000000000000000000fe\"}".to_owned(),
+    ];
+    let tracers = [
+        "\"tracer\":\"prestateTracer\"",
+        "\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}",
+        "\"tracer\":\"callTracer\",\"tracerConfig\":{\"withLog\":true}",
+        "\"tracer\":\"flatCallTracer\"",
+        "\"limit\":50",
+    ];
+    let mut place = String::new();
+    if transactions > 0 && choice % 3 == 0 {
+        place = format!(",\"txIndex\":\"{:#x}\"", choice as usize % transactions);
+    }
+    let call = &calls[choice as usize % calls.len()];
+    let changed = &overrides[choice as usize / 2 % overrides.len()];
+    let asked = tracers.map(|tracer| {
+        let params = format!("[{call},\"{number:#x}\",{{{tracer}{changed}{place}}}]");
+        Request::new("debug_traceCall", params)
+    });
+    asked.to_vec()
 }
 
 /// All that is asked about a block: its number, hash, RLP and the hashes of its transactions.

@@ -7,10 +7,10 @@ use crate::{
     system::{System, asked, difference},
     truth::{self, Fold, Met, Told},
 };
-use alloy_primitives::Bytes;
+use alloy_primitives::{Address, Bytes};
 use prestate_tests::{
     generate::{Chain, Fork, World},
-    geth::{self, Case, Depth, Request, block_requests},
+    geth::{self, Case, Depth, Request, block_requests, call_requests},
 };
 use serde_json::{Value, value::RawValue};
 use std::{
@@ -54,6 +54,8 @@ impl Size {
     }
 }
 
+/// Calls traced on each block.
+const CALLS: u64 = 4;
 /// Time for making one failing chain smaller.
 const SHRINK: Duration = Duration::from_secs(60);
 
@@ -104,6 +106,8 @@ struct Built {
     chain: Chain,
     /// RLP of blocks 1 to the head.
     blocks: Vec<Bytes>,
+    /// Whom calls go to.
+    callees: Vec<Address>,
     transactions: usize,
 }
 
@@ -123,7 +127,7 @@ impl Built {
             transactions += chain.extend(block)?;
         }
         let blocks = chain.raw_blocks()?;
-        Ok(Self { chain, blocks, transactions })
+        Ok(Self { chain, blocks, callees: world.callees.clone(), transactions })
     }
 
     fn prestate(&self) -> Outcome<Prestate> {
@@ -136,7 +140,12 @@ impl Built {
         for (number, rlp) in (1..).zip(&self.blocks) {
             let (hash, transactions) = self.chain.hashes(number)?;
             let depth = if number % 8 == 1 { Depth::Full } else { Depth::Wide };
-            let all = block_requests(number, hash, rlp, &transactions, depth);
+            let mut all = block_requests(number, hash, rlp, &transactions, depth);
+            for choice in number * CALLS..(number + 1) * CALLS {
+                let from = World::keys().address(choice as usize);
+                let to = self.callees[choice as usize % self.callees.len()];
+                all.extend(call_requests(number, from, to, transactions.len(), choice));
+            }
             requests
                 .extend(all.into_iter().filter(|request| asked(&request.method, &request.params)));
         }
@@ -224,7 +233,7 @@ impl Built {
 }
 
 /// Contracts that the block itself calls.
-const SYSTEM: [alloy_primitives::Address; 4] = [
+const SYSTEM: [Address; 4] = [
     alloy_eips::eip4788::BEACON_ROOTS_ADDRESS,
     alloy_eips::eip2935::HISTORY_STORAGE_ADDRESS,
     alloy_eips::eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
