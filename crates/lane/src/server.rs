@@ -78,6 +78,38 @@ impl Lane {
     /// # Errors
     /// An address that cannot be bound, or a configuration that makes no sense. Nothing listens
     /// then.
+    ///
+    /// ```
+    /// use prestate_lane::{Lane, LaneConfig};
+    /// use prestate_rpc::{Answer, Call, Service};
+    /// use prestate_rpc_api::RpcError;
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// struct One;
+    ///
+    /// #[async_trait::async_trait]
+    /// impl Service for One {
+    ///     async fn call(&self, call: Call<'_>) -> Result<Answer, RpcError> {
+    ///         match call.method {
+    ///             "eth_chainId" => Ok(Answer::uncached("\"0x1\"")),
+    ///             other => Err(RpcError::method_not_found(other)),
+    ///         }
+    ///     }
+    ///
+    ///     fn methods(&self) -> &[&'static str] {
+    ///         &["eth_chainId"]
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), prestate_lane::LaneError> {
+    /// let config = LaneConfig { addr: ([127, 0, 0, 1], 0).into(), ..LaneConfig::default() };
+    /// let running = Lane::bind(config, Arc::new(One)).await?;
+    /// println!("POST http://{}/", running.local_addr());
+    /// running.shutdown(Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn bind(config: LaneConfig, service: Arc<dyn Service>) -> Result<Running, LaneError> {
         check(&config)?;
         let allowed = allowed(config.api.as_deref(), service.methods())?;
