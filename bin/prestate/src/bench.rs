@@ -107,7 +107,10 @@ impl RoundsArgs {
                 files.push(load_path(&path)?);
             }
         }
-        files.retain(|file| file.block.number >= self.from);
+        // An empty block has nothing to measure.
+        files.retain(|file| {
+            file.block.number >= self.from && !file.block.body().transactions.is_empty()
+        });
         if files.is_empty() {
             return Err(CommandError::Usage(format!("no block from {} on was given", self.from)));
         }

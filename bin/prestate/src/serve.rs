@@ -95,8 +95,9 @@ impl ServeArgs {
             .build()
             .map_err(CommandError::Runtime)?;
         runtime.block_on(async move {
-            let service = Arc::new(Rpc::new(host, rpc_config));
-            let running = Lane::bind(lane_config, service).await?;
+            let rpc = Rpc::new(host, rpc_config);
+            tokio::spawn(rpc.clone().keep_house());
+            let running = Lane::bind(lane_config, Arc::new(rpc)).await?;
             let url = format!("http://{}", running.local_addr());
             eprintln!("serving {what} on {url}\n");
             eprintln!("{}", examples(&url, head.number));

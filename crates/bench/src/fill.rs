@@ -4,8 +4,8 @@
 use crate::{encode::EncodeError, encode::run_ours, median};
 use libdeflater::{CompressionLvl, Compressor};
 use prestate_diff::Execution;
-use prestate_host::ChainSpec;
-use prestate_host_embedded::BlockFile;
+use prestate_host::{ChainSpec, RecoveredBlock};
+use prestate_host_embedded::{BlockFile, MapState};
 use prestate_wire::{CodeTable, Encoding, Rope, splice};
 use std::{
     collections::HashMap,
@@ -77,25 +77,34 @@ pub fn fill(
     let table = CodeTable::new();
     let blocks: Vec<_> =
         files.into_iter().map(|file| (file.block, Arc::new(file.prestate))).collect();
-    // Kept to the end, as a cache keeps them, with their compressed forms made.
-    let mut kept = Vec::with_capacity(blocks.len());
-    for (block, parent) in &blocks {
-        let rope = run_ours(Execution { spec, block }, parent, &table)?;
-        gzip(&rope);
-        kept.push(rope);
-    }
+    // Kept to the end, as a cache keeps them; twice, since what the first pass leaves to the
+    // housekeeping of a server is done before the second.
+    let kept = kept_blocks(spec, &blocks, &table)?;
+    while table.improve(usize::MAX) > 0 {}
+    let first = kept;
+    let kept = kept_blocks(spec, &blocks, &table)?;
+    drop(first);
+    table.release_texts();
+    table.release_texts();
     let mut sharing: HashMap<_, u64> = HashMap::new();
     for code in kept.iter().flat_map(Rope::codes) {
         *sharing.entry(*code.hash()).or_default() += 1;
     }
-    let mut level_1 = Compressor::new(CompressionLvl::fastest());
+    let held: Vec<u64> = kept
+        .iter()
+        .map(|rope| {
+            let codes = rope.codes();
+            let shared: f64 = codes
+                .map(|code| code.memory_bytes() as f64 / sharing[code.hash()] as f64)
+                .sum();
+            rope.owned_bytes() + shared as u64
+        })
+        .collect();
+    // Level 1 is in range: 0 to 12.
+    let mut level_1 = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
     let mut rows = Vec::with_capacity(blocks.len());
-    for ((block, parent), rope) in blocks.iter().zip(&kept) {
+    for (((block, parent), rope), held_bytes) in blocks.iter().zip(&kept).zip(held) {
         let execution = Execution { spec, block };
-        let shared: f64 = rope
-            .codes()
-            .map(|code| code.memory_bytes() as f64 / sharing[code.hash()] as f64)
-            .sum();
         let text = rope.to_vec();
         let mut row = FillRow {
             number: block.number,
@@ -105,7 +114,7 @@ pub fn fill(
             one_shot: Vec::new(),
             ours_bytes: 0,
             one_shot_bytes: 0,
-            held_bytes: rope.owned_bytes() + shared as u64,
+            held_bytes,
         };
         for _ in 0..rounds {
             let fresh = run_ours(execution, parent, &table)?;
@@ -124,6 +133,20 @@ pub fn fill(
         rows.push(row);
     }
     Ok(FillReport { rows })
+}
+
+/// The blocks' ropes, compressed.
+fn kept_blocks(
+    spec: &ChainSpec,
+    blocks: &[(RecoveredBlock, Arc<MapState>)],
+    table: &CodeTable,
+) -> Result<Vec<Rope>, EncodeError> {
+    let made = blocks.iter().map(|(block, parent)| {
+        let rope = run_ours(Execution { spec, block }, parent, table)?;
+        gzip(&rope);
+        Ok(rope)
+    });
+    made.collect()
 }
 
 fn gzip(rope: &Rope) -> u64 {

@@ -68,6 +68,7 @@ pub enum ReplayError {
 pub struct InvariantError {
     /// The block.
     pub block: BlockRef,
-    /// The first difference: sum of the parts on the left, committed block on the right.
+    /// The first difference: the parts so far on the left; the part that does not meet them, or the
+    /// committed block, on the right.
     pub mismatch: Mismatch,
 }

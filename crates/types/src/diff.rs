@@ -131,10 +131,13 @@ pub struct BlockFacts {
 impl BlockFacts {
     /// The parts put together: the change of the whole block.
     pub fn fold(&self) -> StateDiff {
-        StateDiff::fold(
-            std::iter::once(&self.pre_system)
-                .chain(self.txs.iter().map(|tx| &tx.diff))
-                .chain(std::iter::once(&self.post_system)),
-        )
+        StateDiff::fold(self.parts())
+    }
+
+    /// The parts in order of application.
+    pub fn parts(&self) -> impl Iterator<Item = &StateDiff> {
+        std::iter::once(&self.pre_system)
+            .chain(self.txs.iter().map(|tx| &tx.diff))
+            .chain(std::iter::once(&self.post_system))
     }
 }

@@ -1,5 +1,8 @@
-use crate::{AccountDelta, SlotDelta, StateDiff};
-use alloy_primitives::{B256, map::AddressMap, map::HashMap};
+use crate::{AccountDelta, Mismatch, SlotDelta, StateDiff};
+use alloy_primitives::{
+    Address, B256,
+    map::{AddressMap, Entry, HashMap},
+};
 use std::cmp::Ordering;
 
 impl StateDiff {
@@ -31,18 +34,35 @@ impl StateDiff {
 
     /// Many adjacent changes as one; the same as merging them one by one, in linear time.
     pub fn fold<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self::folded(parts, |_, _, _| Ok::<_, std::convert::Infallible>(()))
+            .unwrap_or_else(|never| match never {})
+    }
+
+    /// As [`Self::fold`], of changes that may not be adjacent after all: where a part does not
+    /// start from what an earlier one left, that place is the error, what was left on the left
+    /// and what the part starts from on the right.
+    pub fn fold_adjacent<'a>(
+        parts: impl IntoIterator<Item = &'a Self>,
+    ) -> Result<Self, Mismatch> {
+        Self::folded(parts, Folded::leads_to)
+    }
+
+    fn folded<'a, E>(
+        parts: impl IntoIterator<Item = &'a Self>,
+        check: impl Fn(&Folded, &Address, &AccountDelta) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let mut accounts: AddressMap<Folded> = AddressMap::default();
-        for part in parts {
-            for (address, delta) in part {
-                accounts
-                    .entry(*address)
-                    .and_modify(|folded| folded.apply(delta))
-                    .or_insert_with(|| Folded::new(delta));
+        for (address, delta) in parts.into_iter().flatten() {
+            match accounts.entry(*address) {
+                Entry::Occupied(mut known) => {
+                    check(known.get(), address, delta)?;
+                    known.get_mut().apply(delta);
+                }
+                Entry::Vacant(new) => drop(new.insert(Folded::new(delta))),
             }
         }
-        Self::from_unsorted(
-            accounts.into_iter().map(|(address, folded)| (address, folded.finish())).collect(),
-        )
+        let folded = accounts.into_iter().map(|(address, folded)| (address, folded.finish()));
+        Ok(Self::from_unsorted(folded.collect()))
     }
 }
 
@@ -74,6 +94,24 @@ impl Folded {
         }
     }
 
+    /// Whether `later` starts from where this one ends, as far as both know.
+    fn leads_to(&self, address: &Address, later: &AccountDelta) -> Result<(), Mismatch> {
+        let address = *address;
+        if self.post != later.pre {
+            let (left, right) = (Some((self.pre, self.post)), Some((later.pre, later.post)));
+            return Err(Mismatch::Account { address, left, right });
+        }
+        for SlotDelta { slot, pre, post } in &later.storage {
+            if let Some(known) = self.slots.get(slot)
+                && known.1 != *pre
+            {
+                let (slot, left, right) = (*slot, Some(*known), Some((*pre, *post)));
+                return Err(Mismatch::Slot { address, slot, left, right });
+            }
+        }
+        Ok(())
+    }
+
     fn apply(&mut self, later: &AccountDelta) {
         if later.wiped {
             // Slots seen before were cleared, listed again or not.
@@ -99,12 +137,10 @@ impl Folded {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::AccountInfo;
-    use alloy_primitives::Address;
     use alloy_primitives::U256;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -196,6 +232,7 @@ mod tests {
             let right = d[0].clone().merge(d[1].clone().merge(d[2].clone()));
             prop_assert_eq!(&left, &right);
             prop_assert_eq!(&left, &StateDiff::fold(&d));
+            prop_assert_eq!(Ok(&left), StateDiff::fold_adjacent(&d).as_ref());
         }
 
         #[test]
@@ -213,6 +250,28 @@ mod tests {
             prop_assert_eq!(diff.clone().merge(StateDiff::default()), diff.clone());
             prop_assert_eq!(StateDiff::default().merge(diff.clone()), diff);
         }
+    }
+
+    #[test]
+    fn parts_that_do_not_meet_are_found() {
+        let address = Address::with_last_byte(1);
+        let info = |nonce| Some(AccountInfo { nonce, ..AccountInfo::EMPTY });
+        let part = |pre, post, slot: (u8, u8)| {
+            let storage = vec![SlotDelta::new(word(9), word(slot.0), word(slot.1))];
+            let delta =
+                AccountDelta { pre: info(pre), post: info(post), storage, wiped: false };
+            StateDiff::from_unsorted(vec![(address, delta)])
+        };
+        let first = part(1, 2, (5, 6));
+        assert!(StateDiff::fold_adjacent([&first, &part(2, 3, (6, 7))]).is_ok());
+        assert!(matches!(
+            StateDiff::fold_adjacent([&first, &part(1, 3, (6, 7))]),
+            Err(Mismatch::Account { .. })
+        ));
+        assert!(matches!(
+            StateDiff::fold_adjacent([&first, &part(2, 3, (5, 7))]),
+            Err(Mismatch::Slot { slot, .. }) if slot == word(9)
+        ));
     }
 
     /// tx 1 destroys a contract, tx 2 makes it anew and writes a slot tx 1 never saw.

@@ -71,8 +71,9 @@ pub async fn run_rival(kind: RivalKind, result: String) -> io::Result<()> {
 /// An address that cannot be bound.
 pub async fn run_lane(host: Arc<dyn Host>) -> io::Result<()> {
     let config = LaneConfig { addr: SocketAddr::from(([127, 0, 0, 1], 0)), ..Default::default() };
-    let service = Arc::new(Rpc::new(host, RpcConfig::default()));
-    let running = Lane::bind(config, service).await.map_err(io::Error::other)?;
+    let rpc = Rpc::new(host, RpcConfig::default());
+    tokio::spawn(rpc.clone().keep_house());
+    let running = Lane::bind(config, Arc::new(rpc)).await.map_err(io::Error::other)?;
     announce(running.local_addr());
     std::future::pending().await
 }
