@@ -232,7 +232,7 @@ mod tests {
             let right = d[0].clone().merge(d[1].clone().merge(d[2].clone()));
             prop_assert_eq!(&left, &right);
             prop_assert_eq!(&left, &StateDiff::fold(&d));
-            prop_assert_eq!(Ok(&left), StateDiff::fold_adjacent(&d).as_ref());
+            prop_assert_eq!(Ok(left), StateDiff::fold_adjacent(&d));
         }
 
         #[test]
@@ -263,13 +263,14 @@ mod tests {
             StateDiff::from_unsorted(vec![(address, delta)])
         };
         let first = part(1, 2, (5, 6));
-        assert!(StateDiff::fold_adjacent([&first, &part(2, 3, (6, 7))]).is_ok());
+        let meets = [first.clone(), part(2, 3, (6, 7))];
+        assert!(StateDiff::fold_adjacent(&meets).is_ok());
         assert!(matches!(
-            StateDiff::fold_adjacent([&first, &part(1, 3, (6, 7))]),
+            StateDiff::fold_adjacent(&[first.clone(), part(1, 3, (6, 7))]),
             Err(Mismatch::Account { .. })
         ));
         assert!(matches!(
-            StateDiff::fold_adjacent([&first, &part(2, 3, (5, 7))]),
+            StateDiff::fold_adjacent(&[first, part(2, 3, (5, 7))]),
             Err(Mismatch::Slot { slot, .. }) if slot == word(9)
         ));
     }
