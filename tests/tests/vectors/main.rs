@@ -1,5 +1,7 @@
 //! Geth's own tracer vectors.
 
 mod calls;
+mod parity;
 mod prestate;
+mod stops;
 mod transaction;

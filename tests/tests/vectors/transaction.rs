@@ -55,6 +55,16 @@ impl Vector {
         Self { name: format!("{folder}/{name}"), file, spec, state, block }
     }
 
+    /// What to run.
+    pub(crate) const fn execution(&self) -> Execution<'_> {
+        Execution { spec: &self.spec, block: &self.block }
+    }
+
+    /// The state it runs on.
+    pub(crate) fn state(&self) -> Arc<MapState> {
+        self.state.clone()
+    }
+
     /// Whether the vector's tracer options switch something on.
     pub(crate) fn option(&self, name: &str) -> bool {
         self.file["tracerConfig"][name].as_bool().unwrap_or_default()
@@ -62,14 +72,12 @@ impl Vector {
 
     /// Runs the transaction with a tracer and returns its text.
     pub(crate) fn trace(&self, tracer: &Tracer) -> String {
-        let execution = Execution { spec: &self.spec, block: &self.block };
         // Stopped after the transaction: the chain's system contracts are not in the vector.
         let limits = TraceLimits { only: Some(0), max_step_bytes: 1 << 30 };
         let mut text = None;
-        let state = self.state.clone();
         let run = trace_block(
-            execution,
-            state,
+            self.execution(),
+            self.state(),
             tracer,
             limits,
             (),

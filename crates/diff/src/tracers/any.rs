@@ -48,14 +48,17 @@ pub struct TxContext<'a> {
 }
 
 impl<S: StepSink> TraceInspector<S> {
-    /// Starts a tracer. `max_step_bytes` is the most text that a struct logger may make of one
-    /// transaction before it stops the EVM; `sink` makes the place its steps go to.
+    /// Starts a tracer. `max_step_bytes` is the most text that a struct logger may make, and the
+    /// most that a call tracer may keep, of one transaction before it stops the EVM; `sink` makes the place its steps go to.
     pub fn new(tracer: &Tracer, max_step_bytes: u64, sink: &mut impl FnMut() -> S) -> Self {
         Self(match tracer {
             Tracer::Prestate(options) => Kind::Prestate(*options, Box::default()),
-            Tracer::Call(options) => Kind::Call(Box::new(CallTracer::new(*options))),
+            Tracer::Call(options) => {
+                Kind::Call(Box::new(CallTracer::new(*options).limited(max_step_bytes)))
+            }
             Tracer::FlatCall(options) => {
-                Kind::FlatCall(*options, Box::new(CallTracer::flat(*options)))
+                let calls = CallTracer::flat(*options).limited(max_step_bytes);
+                Kind::FlatCall(*options, Box::new(calls))
             }
             Tracer::FourByte => Kind::FourByte(FourByteTracer::default()),
             Tracer::Mux(tracers) => Kind::Mux(
@@ -76,10 +79,15 @@ impl<S: StepSink> TraceInspector<S> {
         Self(Kind::Noop)
     }
 
-    /// Bytes of text that the struct logger's steps have, if they are more than allowed.
+    /// Bytes that the struct logger's steps or the recorded calls take, if they are more than
+    /// allowed.
     pub fn too_many_step_bytes(&self) -> Option<u64> {
         match &self.0 {
             Kind::StructLog(logger) => logger.too_many_bytes(),
+            Kind::Call(calls) | Kind::FlatCall(_, calls) => calls.too_many_bytes(),
+            Kind::Mux(tracers) => {
+                tracers.iter().find_map(|(_, tracer)| tracer.too_many_step_bytes())
+            }
             _ => None,
         }
     }

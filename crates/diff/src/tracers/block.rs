@@ -27,8 +27,8 @@ pub enum TraceError {
     /// Running it failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// The struct logger would make too much of a transaction; the EVM was stopped.
-    #[error("struct logs of transaction {index} exceed {limit} bytes")]
+    /// Too much would be recorded of a transaction; the EVM was stopped.
+    #[error("trace of transaction {index} exceeds {limit} bytes")]
     TooManySteps {
         /// The transaction's index.
         index: u64,

@@ -3,6 +3,7 @@
 
 use super::{
     precompile::{precompiles, refusal},
+    recorded::call_bytes,
     revert_reason::revert_reason,
     watch::Watch,
 };
@@ -45,6 +46,9 @@ pub struct CallTracer {
     returned: Bytes,
     /// Logs of the block's earlier transactions.
     logs_before: u64,
+    /// What the transaction's frames take, roughly, and the most that they may.
+    held_bytes: u64,
+    max_bytes: Option<u64>,
 }
 
 impl CallTracer {
@@ -59,11 +63,22 @@ impl CallTracer {
         Self { hide_precompiles: !options.include_precompiles, ..Self::default() }
     }
 
+    /// Keeps at most so many bytes of frames and call data of a transaction.
+    pub fn limited(self, max_bytes: u64) -> Self {
+        Self { max_bytes: Some(max_bytes), ..self }
+    }
+
+    /// Bytes held of the transaction, if they are more than allowed.
+    pub fn too_many_bytes(&self) -> Option<u64> {
+        self.max_bytes.filter(|most| self.held_bytes > *most).map(|_| self.held_bytes)
+    }
+
     /// The calls of the transaction that ended, and a fresh start for the next one of the block.
     ///
     /// `None` if no call was made: it ran without this inspector.
     pub fn finish(&mut self, result: &ExecutionResult) -> Option<CallFrame> {
         self.depth = 0;
+        self.held_bytes = 0;
         let mut root = self.frames.drain(..).next()?;
         root.gas_used = result.tx_gas_used();
         if self.options.with_log {
@@ -214,6 +229,7 @@ where
         let input = if self.depth > 0 && self.options.only_top_call {
             Bytes::new()
         } else {
+            self.held_bytes += call_bytes(inputs);
             inputs.input.bytes(context)
         };
         let frame = CallFrame {
@@ -237,7 +253,12 @@ where
             InstructionResult::PrecompileError => {
                 let input = self.frames.last().map(|frame| frame.input.clone());
                 let spec = context.cfg().spec().into();
-                Some(refusal(&inputs.bytecode_address, &input.unwrap_or_default(), spec))
+                Some(refusal(
+                    &inputs.bytecode_address,
+                    &input.unwrap_or_default(),
+                    inputs.gas_limit,
+                    spec,
+                ))
             }
             other => failure(other, fault),
         };

@@ -17,8 +17,10 @@ mod parity;
 mod parity_rewards;
 mod parity_state;
 mod precompile;
+mod recorded;
 mod revert_reason;
 mod struct_log;
+mod vm_trace;
 mod watch;
 
 pub use any::{TraceInspector, TxContext};

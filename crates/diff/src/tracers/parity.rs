@@ -4,17 +4,16 @@ use super::{
     block::FromFirst,
     deadline::{StopsItself, Watched},
     parity_state::parity_state_diff,
+    recorded::call_bytes,
+    vm_trace::VmTracer,
 };
 use crate::{
     Deadline, Driver, Execution, ReplayError, TraceError, changes::state_diff, replay::fetch,
 };
 use alloy_evm::Evm;
-use alloy_primitives::{
-    Address, B256, Bytes, U256,
-    map::{HashMap, HashSet},
-};
+use alloy_primitives::{Address, B256, U256, map::HashSet};
 use alloy_rpc_types_trace::parity::{
-    LocalizedTransactionTrace, TraceResults, TraceType, TransactionTrace, VmTrace,
+    LocalizedTransactionTrace, TraceResults, TraceType, TransactionTrace,
 };
 use prestate_host::{StateError, StateReader, summary};
 use prestate_types::{Codes, TracePlace};
@@ -26,11 +25,17 @@ use revm::{
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
         interpreter::EthInterpreter,
-        interpreter_types::{InputsTr, Jumps, LegacyBytecode, LoopControl},
+        interpreter_types::{InputsTr, Jumps, LoopControl},
     },
 };
 use revm_inspectors::tracing::{TracingInspector, TracingInspectorConfig};
-use std::{collections::VecDeque, ops::ControlFlow};
+use std::ops::ControlFlow;
+
+/// Most that is recorded of one transaction before the EVM is stopped: every opcode for `vmTrace`,
+/// every call with its data.
+const MAX_RECORDED_BYTES: u64 = 512 * 1024 * 1024;
+/// A recorded opcode with some words it pushed or stored.
+const STEP_BYTES: u64 = 512;
 
 /// Runs a block on its parent's state and hands out each transaction's traces of the kinds asked
 /// for, until `each` breaks. With `only` a single transaction is traced and nothing runs after it.
@@ -56,6 +61,7 @@ where
     let inspector = ParityInspector::new(types);
     let mut from_first = FromFirst::new(deadline.clone(), first);
     let mut codes = Codes::default();
+    let mut too_many = None;
     let run = Driver::new(execution, parent_state).run(
         Watched::new(inspector, deadline),
         first == 0,
@@ -66,7 +72,13 @@ where
                 step.evm.set_inspector_enabled(index + 1 == first);
                 return Ok(ControlFlow::Continue(()));
             }
-            let mut results = step.evm.inspector_mut().inner_mut().finish(step.result, types);
+            let inspector = step.evm.inspector_mut().inner_mut();
+            if inspector.is_full() {
+                let (limit, bytes) = (MAX_RECORDED_BYTES, inspector.recorded_bytes);
+                too_many = Some(TraceError::TooManySteps { index, limit, bytes });
+                return Ok(ControlFlow::Break(()));
+            }
+            let mut results = inspector.finish(step.result, types);
             if types.contains(&TraceType::StateDiff) {
                 let mut missing = Vec::new();
                 let (diff, _) = state_diff(step.changes, &mut codes, &mut missing);
@@ -83,9 +95,10 @@ where
             Ok(if only == Some(index) { ControlFlow::Break(()) } else { flow })
         },
     );
-    match run {
-        Ok(_) | Err(ReplayError::Stopped) => Ok(()),
-        Err(error) => Err(error.into()),
+    match (run, too_many) {
+        (_, Some(error)) => Err(error),
+        (Ok(_) | Err(ReplayError::Stopped), None) => Ok(()),
+        (Err(error), None) => Err(error.into()),
     }
 }
 
@@ -109,81 +122,63 @@ pub fn localized(
 #[derive(Debug)]
 pub struct ParityInspector {
     inner: TracingInspector,
-    /// The code that each recorded call ran, if it ran any.
-    codes: HashMap<usize, Bytes>,
-    keep_codes: bool,
+    /// For `vmTrace`; revm-inspectors' puts inner traces under the wrong opcodes.
+    vm: Option<VmTracer>,
     /// Balance about to be sent by SELFDESTRUCT.
     destroying: U256,
     beneficiary: Address,
     at_selfdestruct: bool,
+    /// What the transaction's record takes, roughly.
+    recorded_bytes: u64,
 }
 
 impl ParityInspector {
     /// Records what these kinds of traces need.
     pub fn new(types: &HashSet<TraceType>) -> Self {
         Self {
-            inner: TracingInspector::new(TracingInspectorConfig::from_parity_config(types)),
-            codes: HashMap::default(),
-            keep_codes: types.contains(&TraceType::VmTrace),
+            inner: TracingInspector::new(TracingInspectorConfig::default_parity()),
+            vm: types.contains(&TraceType::VmTrace).then(VmTracer::default),
             destroying: U256::ZERO,
             beneficiary: Address::ZERO,
             at_selfdestruct: false,
+            recorded_bytes: 0,
         }
     }
 
     /// The traces of the transaction that ended but for the state diff, and a fresh start.
     pub fn finish(&mut self, result: &ExecutionResult, types: &HashSet<TraceType>) -> TraceResults {
-        let walk = if self.keep_codes { breadth_first(&self.inner) } else { Vec::new() };
         let recorded = std::mem::take(&mut self.inner);
         let config = *recorded.config();
-        let mut results = recorded.into_parity_builder().into_trace_results(result, types);
-        if let Some(trace) = &mut results.vm_trace {
-            fill_codes(trace, &walk, &mut self.codes);
-        }
-        self.codes.clear();
         self.inner = TracingInspector::new(config);
+        self.recorded_bytes = 0;
+        let calls = types.iter().copied().filter(|kind| *kind == TraceType::Trace).collect();
+        let mut results = recorded.into_parity_builder().into_trace_results(result, &calls);
+        results.vm_trace = self.vm.as_mut().map(VmTracer::finish);
         results
     }
 }
 
-/// Recorded calls, the outer before the inner, one depth after the other.
-fn breadth_first(inspector: &TracingInspector) -> Vec<usize> {
-    let nodes = inspector.traces().nodes();
-    let mut walk = Vec::with_capacity(nodes.len());
-    let mut queue = VecDeque::from([0]);
-    while let Some(node) = queue.pop_front().and_then(|index: usize| nodes.get(index)) {
-        walk.push(node.idx);
-        queue.extend(&node.children);
-    }
-    walk
-}
-
-fn fill_codes(trace: &mut VmTrace, walk: &[usize], codes: &mut HashMap<usize, Bytes>) {
-    let mut queue = VecDeque::from([trace]);
-    for call in walk {
-        let Some(trace) = queue.pop_front() else { return };
-        trace.code = codes.remove(call).unwrap_or_default();
-        queue.extend(trace.ops.iter_mut().filter_map(|op| op.sub.as_mut()));
+impl StopsItself for ParityInspector {
+    fn is_full(&self) -> bool {
+        self.recorded_bytes > MAX_RECORDED_BYTES
     }
 }
-
-impl StopsItself for ParityInspector {}
 
 impl<CTX> Inspector<CTX, EthInterpreter> for ParityInspector
 where
     CTX: ContextTr<Journal: JournalExt>,
 {
     fn initialize_interp(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
-        if self.keep_codes
-            && let Some(call) = self.inner.traces().nodes().len().checked_sub(1)
-        {
-            let code = Bytes::copy_from_slice(interp.bytecode.bytecode_slice());
-            self.codes.insert(call, code);
+        if let Some(vm) = &mut self.vm {
+            vm.initialize_interp(interp, context);
         }
         self.inner.initialize_interp(interp, context);
     }
 
     fn step(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
+        if self.vm.is_some() {
+            self.recorded_bytes += STEP_BYTES;
+        }
         self.at_selfdestruct = interp.bytecode.opcode() == opcode::SELFDESTRUCT;
         if self.at_selfdestruct {
             let state = context.journal().evm_state();
@@ -193,10 +188,16 @@ where
             self.beneficiary = Address::from_word(top.into());
         }
         self.inner.step(interp, context);
+        if let Some(vm) = &mut self.vm {
+            vm.step(interp, context);
+        }
     }
 
     fn step_end(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
         self.inner.step_end(interp, context);
+        if let Some(vm) = &mut self.vm {
+            vm.step_end(interp, context);
+        }
         let result = interp.bytecode.instruction_result();
         if self.at_selfdestruct && result == Some(InstructionResult::SelfDestruct) {
             // revm's own hook reads the journal's last entry, which is another one when nothing
@@ -208,14 +209,24 @@ where
     }
 
     fn call(&mut self, context: &mut CTX, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        self.recorded_bytes += call_bytes(inputs);
+        if let Some(vm) = &mut self.vm {
+            vm.call(context, inputs);
+        }
         self.inner.call(context, inputs)
     }
 
     fn call_end(&mut self, context: &mut CTX, inputs: &CallInputs, outcome: &mut CallOutcome) {
+        if let Some(vm) = &mut self.vm {
+            vm.call_end(context, inputs, outcome);
+        }
         self.inner.call_end(context, inputs, outcome);
     }
 
     fn create(&mut self, context: &mut CTX, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        if let Some(vm) = &mut self.vm {
+            vm.create(context, inputs);
+        }
         self.inner.create(context, inputs)
     }
 
@@ -225,6 +236,9 @@ where
         inputs: &CreateInputs,
         outcome: &mut CreateOutcome,
     ) {
+        if let Some(vm) = &mut self.vm {
+            vm.create_end(context, inputs, outcome);
+        }
         self.inner.create_end(context, inputs, outcome);
     }
 }

@@ -1,7 +1,7 @@
 //! Which precompiles there are, and what Geth says when one refuses its input
 //! (`core/vm/contracts.go`).
 
-use alloy_primitives::{Address, U256, address, uint};
+use alloy_primitives::{Address, U256, uint};
 use prestate_types::VmError;
 use revm::{
     precompile::{PrecompileSpecId, Precompiles},
@@ -27,33 +27,71 @@ pub(super) fn precompiles(spec: SpecId) -> &'static Precompiles {
 }
 
 /// Why a precompile refused this input. The EVM says only that it did; the input is gone through
-/// again in Geth's order, without doing the curve's arithmetic a second time: where all encodings
-/// are right, the point is to blame.
-pub(super) fn refusal(precompile: &Address, input: &[u8], spec: SpecId) -> VmError {
-    let text = if *precompile == address!("0x0000000000000000000000000000000000000005") {
-        // Before EIP-7823 any length is good; what revm refuses costs Geth more than there is.
-        if !spec.is_enabled_in(SpecId::OSAKA) {
-            return VmError::OutOfGas;
-        }
-        "one or more of base/exponent/modulus length exceeded 1024 bytes"
-    } else if *precompile == address!("0x0000000000000000000000000000000000000006") {
-        bn254(input, &[64, 64])
-    } else if *precompile == address!("0x0000000000000000000000000000000000000007") {
-        bn254(input, &[64])
-    } else if *precompile == address!("0x0000000000000000000000000000000000000008") {
-        if input.len().is_multiple_of(192) {
+/// again in Geth's order, gas first, without doing the curve's arithmetic a second time: where all
+/// encodings are right, the point is to blame.
+pub(super) fn refusal(precompile: &Address, input: &[u8], gas: u64, spec: SpecId) -> VmError {
+    let Some((&last, _)) = precompile.split_last() else { return VmError::OutOfGas };
+    if required_gas(last, input, spec) > gas {
+        return VmError::OutOfGas;
+    }
+    let text = match last {
+        0x05 => "one or more of base/exponent/modulus length exceeded 1024 bytes",
+        0x06 => bn254(input, &[64, 64]),
+        0x07 => bn254(input, &[64]),
+        0x08 if input.len().is_multiple_of(192) => {
             bn254(input, &[64, 128].repeat(input.len() / 192))
-        } else {
-            "bad elliptic curve pairing size"
         }
-    } else if *precompile == address!("0x0000000000000000000000000000000000000009") {
-        if input.len() == 213 { "invalid final flag" } else { "invalid input length" }
-    } else if *precompile == address!("0x000000000000000000000000000000000000000a") {
-        return kzg(input);
-    } else {
-        bls(precompile, input)
+        0x08 => "bad elliptic curve pairing size",
+        0x09 if input.len() == 213 => "invalid final flag",
+        0x0a => kzg(input),
+        0x0b..=0x11 => bls(last, input),
+        _ => "invalid input length",
     };
     VmError::Precompile(text.into())
+}
+
+/// Gas that Geth asks for before it looks at the input, where revm looks first.
+fn required_gas(last: u8, input: &[u8], spec: SpecId) -> u64 {
+    use revm::precompile::{bls12_381_const as bls, bls12_381_utils::msm_required_gas, modexp};
+    match last {
+        // Before EIP-7823 any length is good; what revm refuses costs Geth more than there is.
+        0x05 if !spec.is_enabled_in(SpecId::OSAKA) => u64::MAX,
+        0x05 => {
+            let length = |at: usize| {
+                u64::try_from(U256::from_be_slice(&padded::<32>(input, at))).unwrap_or(u64::MAX)
+            };
+            let (base, exponent, modulus) = (length(0), length(32), length(64));
+            let start = usize::try_from(base).unwrap_or(usize::MAX).saturating_add(96);
+            let highest = usize::try_from(exponent).unwrap_or(usize::MAX).min(32);
+            let head = U256::from_be_slice(&padded::<32>(input, start)[..highest]);
+            modexp::osaka_gas_calc(base, exponent, modulus, &head)
+        }
+        0x09 if input.len() == 213 => u64::from(u32::from_be_bytes(padded::<4>(input, 0))),
+        0x0a => 50_000,
+        0x0b => bls::G1_ADD_BASE_GAS_FEE,
+        0x0c => {
+            let table = &bls::DISCOUNT_TABLE_G1_MSM;
+            msm_required_gas(input.len() / 160, table, bls::G1_MSM_BASE_GAS_FEE)
+        }
+        0x0d => bls::G2_ADD_BASE_GAS_FEE,
+        0x0e => {
+            let table = &bls::DISCOUNT_TABLE_G2_MSM;
+            msm_required_gas(input.len() / 288, table, bls::G2_MSM_BASE_GAS_FEE)
+        }
+        0x0f => 37_700 + 32_600 * (input.len() / 384) as u64,
+        0x10 => bls::MAP_FP_TO_G1_BASE_GAS_FEE,
+        0x11 => bls::MAP_FP2_TO_G2_BASE_GAS_FEE,
+        _ => 0,
+    }
+}
+
+/// Bytes of the input from `at` on, zeros where it ends.
+fn padded<const N: usize>(input: &[u8], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    let given = input.get(at..).unwrap_or_default();
+    let given = &given[..given.len().min(N)];
+    bytes[..given.len()].copy_from_slice(given);
+    bytes
 }
 
 /// Points of these lengths, one after the other; missing bytes are zero.
@@ -86,30 +124,24 @@ fn on_bn254(point: &[u8]) -> bool {
     y.mul_mod(y, BN254) == cube.add_mod(uint!(3_U256), BN254)
 }
 
-fn kzg(input: &[u8]) -> VmError {
-    let text = if input.len() != 192 {
-        "invalid input length"
+fn kzg(input: &[u8]) -> &'static str {
+    if input.len() != 192 {
+        return "invalid input length";
+    }
+    let hash = revm::precompile::kzg_point_evaluation::kzg_to_versioned_hash(&input[96..144]);
+    if hash[..] != input[..32] {
+        return "mismatched versioned hash";
+    }
+    let scalars = [&input[32..64], &input[64..96]];
+    if scalars.iter().any(|scalar| U256::from_be_slice(scalar) >= BLS12_381_SCALARS) {
+        "error verifying kzg proof: scalar is not canonical when interpreted as a big integer in big-endian"
     } else {
-        let commitment = &input[96..144];
-        let hash = revm::precompile::kzg_point_evaluation::kzg_to_versioned_hash(commitment);
-        if hash[..] == input[..32] {
-            let scalars = [&input[32..64], &input[64..96]];
-            if scalars.iter().any(|scalar| U256::from_be_slice(scalar) >= BLS12_381_SCALARS) {
-                "error verifying kzg proof: scalar is not canonical when interpreted as a big integer in big-endian"
-            } else {
-                "error verifying kzg proof: can't verify opening proof"
-            }
-        } else {
-            "mismatched versioned hash"
-        }
-    };
-    VmError::Precompile(text.into())
+        "error verifying kzg proof: can't verify opening proof"
+    }
 }
 
 /// EIP-2537: lengths of the parts of one input unit; 64 bytes an element, 32 a scalar.
-fn bls(precompile: &Address, input: &[u8]) -> &'static str {
-    const INVALID_LENGTH: &str = "invalid input length";
-    let Some((&kind, _)) = precompile.split_last() else { return INVALID_LENGTH };
+fn bls(kind: u8, input: &[u8]) -> &'static str {
     // Elements a unit has, its length in bytes, whether there may be many units.
     let (elements, unit, many) = match kind {
         0x0b => (4, 256, false),
@@ -126,7 +158,7 @@ fn bls(precompile: &Address, input: &[u8]) -> &'static str {
         input.len() == unit
     };
     if !fits {
-        return INVALID_LENGTH;
+        return "invalid input length";
     }
     for unit in input.chunks(unit) {
         for element in unit.chunks(64).take(elements) {
@@ -153,7 +185,18 @@ mod tests {
     use super::*;
 
     fn said(last: u8, input: &[u8]) -> String {
-        refusal(&Address::with_last_byte(last), input, SpecId::OSAKA).to_string()
+        refusal(&Address::with_last_byte(last), input, 1 << 40, SpecId::OSAKA).to_string()
+    }
+
+    #[test]
+    fn gas_comes_first() {
+        let refused = |last, input: &[u8], gas, spec| {
+            refusal(&Address::with_last_byte(last), input, gas, spec)
+        };
+        assert_eq!(refused(0x0b, &[], 374, SpecId::PRAGUE), VmError::OutOfGas);
+        assert_ne!(refused(0x0b, &[], 375, SpecId::PRAGUE), VmError::OutOfGas);
+        assert_eq!(refused(5, &[0xff; 96], u64::MAX - 1, SpecId::CANCUN), VmError::OutOfGas);
+        assert_eq!(refused(5, &[0xff; 96], u64::MAX - 1, SpecId::OSAKA), VmError::OutOfGas);
     }
 
     #[test]
