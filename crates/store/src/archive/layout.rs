@@ -63,12 +63,12 @@ pub(crate) const TX_INDEX_OFFSET: usize = 20;
 pub(crate) const TX_KEY_LEN: usize = 24;
 pub(crate) type TxKey = [u8; TX_KEY_LEN];
 
-/// Blocks whose transactions share one stretch of the index: 8,192.
+/// Blocks whose transactions share one stretch of the index: 4,096.
 ///
 /// Hashes fall anywhere, so an insertion touches a leaf of its own. Within an era there are about
-/// ten thousand leaves on mainnet: a batch of some hundred blocks rewrites each at most once, and
+/// five thousand leaves on mainnet: a batch of some hundred blocks rewrites each at most once, and
 /// a pruned era goes as one range. A look-up asks every era, newest first.
-pub(crate) const ERA_BLOCKS: u64 = 8192;
+pub(crate) const ERA_BLOCKS: u64 = 4096;
 
 // `meta`: one entry, "totals".
 pub(crate) const META: TableDefinition<'_, &str, TotalsValue> = TableDefinition::new("meta");
@@ -126,7 +126,7 @@ pub(crate) fn parse_codes_key(key: &CodesKey) -> (B256, u16) {
     (B256::from(get::<32>(key, 0)), u16::from_be_bytes(get(key, CODES_PIECE_OFFSET)))
 }
 
-/// Era a block belongs to. Past 2^32 eras (block 3.5e13) all share the last one.
+/// Era a block belongs to. Past 2^32 eras (block 1.8e13) all share the last one.
 pub(crate) fn era(number: u64) -> u32 {
     u32::try_from(number / ERA_BLOCKS).unwrap_or(u32::MAX)
 }

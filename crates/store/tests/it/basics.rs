@@ -241,7 +241,7 @@ fn pruning_by_bytes_stops_where_the_rest_fits() {
 #[test]
 fn an_era_of_the_index_goes_with_its_last_block() {
     let (_folder, mut writer, reader) = fresh();
-    // 8,192 is where the second era starts.
+    // 8,192 is where the third era starts.
     append_plain(&mut writer, 8150..=8260);
     for number in [8150, 8191, 8192, 8260] {
         let tx = plain(number).0.txs[4].hash;

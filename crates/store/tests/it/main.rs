@@ -7,6 +7,7 @@ mod chain;
 mod crash;
 mod faults;
 mod fixtures;
+mod model;
 mod old;
 mod open;
 mod segment;
