@@ -53,7 +53,7 @@ impl BlockParam {
     }
 }
 
-fn number(raw: &RawValue) -> Result<BlockParam, String> {
+pub(crate) fn number(raw: &RawValue) -> Result<BlockParam, String> {
     // Geth takes the token as it is and strips quotes.
     let token = raw.get().trim();
     let text = token.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(token);

@@ -12,6 +12,7 @@ mod config;
 mod debug;
 mod eth;
 mod faults;
+mod parity;
 mod prestate;
 mod raw;
 mod rpc;

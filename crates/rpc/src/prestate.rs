@@ -181,7 +181,7 @@ impl Shared {
     }
 
     /// A kept result, or the one that `work` makes with a permit.
-    async fn kept(
+    pub(crate) async fn kept(
         &self,
         view: &'static str,
         block_hash: B256,

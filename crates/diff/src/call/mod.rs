@@ -39,8 +39,8 @@ pub enum CallError {
     /// The deadline passed; the EVM was stopped.
     #[error("execution timeout")]
     Timeout,
-    /// The struct logger would make too much; the EVM was stopped.
-    #[error("struct logs exceed {limit} bytes")]
+    /// Too much would be recorded; the EVM was stopped.
+    #[error("trace exceeds {limit} bytes")]
     TooManySteps {
         /// Bytes allowed.
         limit: u64,
@@ -54,7 +54,7 @@ pub enum CallError {
 pub struct CallTrace<'a, D> {
     /// The tracer.
     pub tracer: &'a Tracer,
-    /// The most text in bytes that a struct logger may make.
+    /// The most in bytes that may be recorded; see [`TraceInspector::new`].
     pub max_step_bytes: u64,
     /// Asked inside the message and after it.
     pub deadline: D,

@@ -4,7 +4,7 @@ use prestate_host_embedded::MemoryChain;
 use prestate_rpc::{Call, Reply, Rpc, RpcConfig, Service};
 use prestate_rpc_api::RpcError;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use std::{
     fs,
     path::Path,
@@ -80,6 +80,11 @@ pub(crate) fn exact(chain: Arc<MemoryChain>) -> Rpc {
     Rpc::new(chain, RpcConfig { geth_exact: true, ..RpcConfig::default() })
 }
 
+/// As by default.
+pub(crate) fn truthful(chain: Arc<MemoryChain>) -> Rpc {
+    Rpc::new(chain, RpcConfig::default())
+}
+
 /// The bytes of a result.
 pub(crate) async fn call(rpc: &Rpc, method: &str, params: &str) -> Result<String, RpcError> {
     let params = RawValue::from_string(params.to_owned()).unwrap();
@@ -103,4 +108,11 @@ pub(crate) async fn answer(rpc: &Rpc, method: &str, params: &str) -> String {
         Ok(result) => result,
         Err(error) => format!("error {}: {}", error.code, error.message),
     }
+}
+
+/// A result as a value.
+pub(crate) async fn value(rpc: &Rpc, method: &str, params: &str) -> Value {
+    let text = call(rpc, method, params).await;
+    let text = text.unwrap_or_else(|error| panic!("{method} {params}: {error:?}"));
+    serde_json::from_str(&text).unwrap()
 }
