@@ -7,8 +7,13 @@ use prestate_host::{Block, ChainSpec, RecoveredBlock};
 use prestate_host_embedded::{BlockFile, MapState, ReplayHost, ReplayHostError};
 use std::collections::BTreeMap;
 
-/// A block of plain transfers, `transactions` of them, as load-test chains make them: its
-/// callTracer result takes some 500 bytes each.
+/// Data of each transfer, as a token transfer's or a small message's.
+const INPUT_BYTES: usize = 116;
+/// Intrinsic gas of it: 21,000 and 16 a byte that is not zero (EIP-2028).
+const GAS: u64 = 21_000 + 16 * INPUT_BYTES as u64;
+
+/// A block of transfers with a little data, `transactions` of them, as load-test chains make them:
+/// its callTracer result takes some 500 bytes each.
 ///
 /// # Errors
 /// None in practice; those of [`ReplayHost::new`].
@@ -38,7 +43,7 @@ pub fn heavy_host(transactions: u64) -> Result<ReplayHost, ReplayHostError> {
     let mut block = Block::default();
     block.header.number = 1;
     block.header.timestamp = 12;
-    block.header.gas_limit = transactions * 21_000;
+    block.header.gas_limit = transactions * GAS;
     block.header.base_fee_per_gas = Some(1);
     block.header.beneficiary = Address::repeat_byte(0xcb);
     block.body.withdrawals = Some(Default::default());
@@ -47,10 +52,10 @@ pub fn heavy_host(transactions: u64) -> Result<ReplayHost, ReplayHostError> {
             chain_id: Some(1337),
             nonce,
             gas_price: 2,
-            gas_limit: 21_000,
+            gas_limit: GAS,
             to: TxKind::Call(Address::from_word(U256::from(0x1000 + nonce % 5_000).into())),
             value: U256::from(1 + nonce),
-            input: Default::default(),
+            input: vec![0x5a; INPUT_BYTES].into(),
         };
         // A hash of 32 bytes is always signed.
         let Ok(signature) = signer.sign_hash_sync(&tx.signature_hash()) else { continue };
