@@ -257,19 +257,17 @@ impl Persist {
     /// Stores a block that was missing. On the chain it takes its place there.
     fn fill(&mut self, traced: &TracedBlock) -> Result<(), WriteError> {
         let block = traced.facts.summary.block;
-        // A height the chain in memory does not hold is vouched for by whoever asked, unless the
-        // archive knows better.
-        let canonical = match self.chain.get(block.number) {
-            Some(ours) => ours == block,
-            None => self.chain.tip().is_some_and(|tip| block.number < tip.number),
-        };
-        let archive = self.feed.archive.as_ref();
-        let occupied = archive
-            .and_then(|archive| archive.canonical_hash(block.number).ok()?)
-            .is_some_and(|other| other != block.hash);
-        let canonical = canonical && !occupied;
-        let written = self.write(|_, archive| {
-            archive.append(&traced.encoded, &traced.codes, canonical).map(|_| ())
+        let ours = self.chain.get(block.number);
+        let below_tip = self.chain.tip().is_some_and(|tip| block.number < tip.number);
+        let written = self.write(|_, archive| match ours {
+            Some(ours) if ours == block => {
+                append_on_top(archive, &traced.encoded, &traced.codes).map(|_| ())
+            }
+            // Off the chain by now; kept under its hash.
+            Some(_) => archive.append(&traced.encoded, &traced.codes, false).map(|_| ()),
+            // A height the chain in memory does not hold is vouched for by whoever asked, as far as
+            // the archive agrees.
+            None => archive.append(&traced.encoded, &traced.codes, below_tip).map(|_| ()),
         });
         match &written {
             Ok(()) => {

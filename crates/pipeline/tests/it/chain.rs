@@ -268,7 +268,19 @@ impl Tree {
         std::iter::from_fn(|| self.notifications.try_recv().ok()).collect()
     }
 
-    /// The canonical block of a height with what the node knows of it.
+    /// Passes on everything the chain told.
+    pub(crate) fn tell(&mut self, host: &TestHost) {
+        for notification in self.told() {
+            host.send.try_send(notification).unwrap();
+        }
+    }
+
+    /// Blocks on top of one another, told apart by salts from `salt` on.
+    pub(crate) fn extend(&mut self, from: BlockRef, salt: u64, count: u64) -> BlockRef {
+        (salt..salt + count).fold(from, |parent, salt| self.grow(parent.hash, salt))
+    }
+
+    /// A block as a node tells of it that does not know what it changed.
     pub(crate) fn committed(&self, hash: B256) -> CommittedBlock {
         let block = self.chain.block(hash).unwrap().unwrap();
         CommittedBlock { block, bundle: None }

@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod backfill;
 mod chain;
+mod crash;
+mod faults;
 mod model;
 mod random;
 mod reorg;
+mod series;
+mod stream;

@@ -31,7 +31,7 @@ pub(crate) fn config() -> PipelineConfig {
     }
 }
 
-/// A pipeline over an archive in a folder.
+/// A pipeline over an archive in a folder, once it stands on a block.
 pub(crate) fn start(tree: &Tree, host: Arc<TestHost>, folder: &Path) -> PipelineHandle {
     start_with(tree, host, folder, config())
 }
@@ -43,7 +43,9 @@ pub(crate) fn start_with(
     config: PipelineConfig,
 ) -> PipelineHandle {
     let archive = Archive::open_or_create(folder, tree.chain_id(), &options()).unwrap();
-    Pipeline::start(host, Some(archive), config).unwrap()
+    let pipeline = Pipeline::start(host, Some(archive), config).unwrap();
+    wait_for("a first block", || pipeline.head().is_some());
+    pipeline
 }
 
 /// Waits until something holds.
