@@ -6,6 +6,7 @@
 //! `step_end`, unless the instruction halted. What fails later, inside the operation (call depth,
 //! balance, collision), shows only when the frame starts, after `step_end`: it counts (rule B5).
 
+use crate::tracers::operation;
 use alloy_primitives::{
     Address, B256, U256, keccak256, map::AddressMap, map::AddressSet, map::B256Set,
 };
@@ -40,6 +41,7 @@ enum Pending {
 #[derive(Debug, Default)]
 pub struct LookupInspector {
     pending: Option<Pending>,
+    undefined: bool,
     accounts: AddressSet,
     slots: AddressMap<B256Set>,
     created: AddressSet,
@@ -102,11 +104,15 @@ where
 
     fn step(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
         self.pending = operand(interp, context);
+        // An opcode that the fork does not have passes Geth's checks and fails when it runs.
+        self.undefined = self.pending.is_some()
+            && operation(interp.bytecode.opcode(), context.cfg().spec().into()).is_none();
     }
 
     fn step_end(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
         let Some(pending) = self.pending.take() else { return };
-        if interp.bytecode.instruction_result().is_some_and(|result| result.is_halt()) {
+        let halted = interp.bytecode.instruction_result().is_some_and(|result| result.is_halt());
+        if halted && !self.undefined {
             return;
         }
         match pending {

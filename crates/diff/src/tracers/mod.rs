@@ -23,6 +23,8 @@ mod struct_log;
 mod vm_trace;
 mod watch;
 
+pub(crate) use operation::operation;
+
 pub use any::{TraceInspector, TxContext};
 pub use block::{TraceError, TraceLimits, trace_block};
 pub use calls::CallTracer;

@@ -8,13 +8,13 @@ const STACK_LIMIT: usize = 1024;
 
 /// What an opcode asks for before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operation {
+pub(crate) struct Operation {
     /// Gas whatever its operands are.
-    pub(super) constant: u64,
+    pub(crate) constant: u64,
     /// Items needed.
-    pub(super) min: usize,
+    pub(crate) min: usize,
     /// Items allowed.
-    pub(super) max: usize,
+    pub(crate) max: usize,
 }
 
 impl Operation {
@@ -24,7 +24,7 @@ impl Operation {
 }
 
 /// The operation behind an opcode under these rules; `None` if there is none.
-pub(super) fn operation(opcode: u8, spec: SpecId) -> Option<Operation> {
+pub(crate) fn operation(opcode: u8, spec: SpecId) -> Option<Operation> {
     let has = |fork: SpecId| spec.is_enabled_in(fork);
     // Gas by fork, the newest first.
     let by_fork = |steps: &[(SpecId, u64)], frontier: u64| {
