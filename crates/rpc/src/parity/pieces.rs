@@ -108,3 +108,58 @@ impl Shared {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces() -> (Pieces, mpsc::Receiver<Piece>, oneshot::Receiver<Start>) {
+        let (sender, receiver) = mpsc::channel(BUFFER);
+        let (started, start) = oneshot::channel();
+        (Pieces { text: Vec::new(), sender, started: Some(started) }, receiver, start)
+    }
+
+    #[test]
+    fn a_short_result_is_whole_and_its_error_an_error() {
+        let (mut short, _receiver, start) = pieces();
+        short.push(b"[1");
+        assert!(short.go_on().is_continue());
+        short.push(b"]");
+        short.finish(Ok(()));
+        let whole = start.blocking_recv().unwrap().unwrap().unwrap();
+        assert_eq!(whole.to_vec(), b"[1]");
+
+        let (mut failed, _receiver, start) = pieces();
+        failed.push(b"[1");
+        failed.finish(Err(RpcError::server("no state")));
+        assert_eq!(start.blocking_recv().unwrap().unwrap_err().message, "no state");
+    }
+
+    #[test]
+    fn a_long_result_comes_in_pieces_and_an_error_ends_it() {
+        let (mut long, mut receiver, start) = pieces();
+        let text = vec![b'x'; PIECE_BYTES];
+        long.push(&text);
+        assert!(long.go_on().is_continue());
+        assert!(start.blocking_recv().unwrap().unwrap().is_none());
+        long.push(b"tail");
+        long.finish(Err(RpcError::server("no state")));
+        assert_eq!(receiver.blocking_recv().unwrap().unwrap().to_vec(), text);
+        // What was not sent yet is not sent any more.
+        assert_eq!(receiver.blocking_recv().unwrap().unwrap_err().message, "no state");
+        assert!(receiver.blocking_recv().is_none());
+    }
+
+    #[test]
+    fn without_a_reader_the_work_ends() {
+        let (mut pieces, receiver, _start) = pieces();
+        let deadline = pieces.deadline();
+        assert!(pieces.go_on().is_continue() && !deadline.passed());
+        drop(receiver);
+        assert!(pieces.go_on().is_break());
+        // Inside a transaction, too.
+        assert!(deadline.passed());
+        pieces.push(&vec![b'x'; PIECE_BYTES]);
+        assert!(pieces.go_on().is_break());
+    }
+}

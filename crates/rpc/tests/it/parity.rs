@@ -372,3 +372,41 @@ fn unlocated(trace: &Value) -> Value {
     }
     trace
 }
+
+/// Opcodes of a frame and those inside it, in the order they ran.
+fn opcodes(trace: &Value, depth: u64, all: &mut Vec<(u64, u64)>) {
+    for op in trace["ops"].as_array().unwrap() {
+        all.push((depth, op["pc"].as_u64().unwrap()));
+        if op["sub"].is_object() {
+            opcodes(&op["sub"], depth + 1, all);
+        }
+    }
+}
+
+/// `vmTrace` has the opcodes that the struct logger has, each at its place and depth.
+#[tokio::test]
+async fn opcodes_are_those_of_the_struct_logger() {
+    let mut compared = 0;
+    for case in scenarios() {
+        let chain = case.chain();
+        let rpc = exact(chain.clone());
+        for number in 1..=chain.head().unwrap().number {
+            let block = format!("\"0x{number:x}\"");
+            let params = format!("[{block},[\"vmTrace\"]]");
+            let ours = value(&rpc, "trace_replayBlockTransactions", &params).await;
+            let logs = value(&rpc, "debug_traceBlockByNumber", &format!("[{block},{{}}]")).await;
+            for (ours, logs) in ours.as_array().unwrap().iter().zip(logs.as_array().unwrap()) {
+                let mut own = Vec::new();
+                opcodes(&ours["vmTrace"], 1, &mut own);
+                let steps = logs["result"]["structLogs"].as_array().unwrap().iter();
+                let steps: Vec<_> = steps
+                    .map(|step| (step["depth"].as_u64().unwrap(), step["pc"].as_u64().unwrap()))
+                    .collect();
+                compared += steps.len();
+                assert_eq!(own, steps, "{} block {number}", case.name);
+            }
+        }
+    }
+    println!("{compared} opcodes compared");
+    assert!(compared > 2_000, "{compared}");
+}

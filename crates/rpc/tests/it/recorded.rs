@@ -1,11 +1,11 @@
-use crate::support::{Case, answer, errors_chain, exact};
+use crate::support::{Case, answer, exact};
 
 /// What the JavaScript engine says, which is not offered.
 const JAVASCRIPT: &str = "ReferenceError";
 
 async fn compare(path: &str, method: &str) -> usize {
     let case = Case::read(path);
-    let rpc = exact(errors_chain());
+    let rpc = exact(case.chain());
     let mut compared = 0;
     let mut differences = Vec::new();
     for exchange in case.requests.iter().filter(|exchange| exchange.method == method) {
@@ -41,4 +41,20 @@ async fn bad_input_to_trace_call_is_refused_in_geths_words() {
 async fn trace_call_answers_as_geth() {
     let compared = compare("tests/cases/trace_call.json", "debug_traceCall").await;
     assert_eq!(compared, 798);
+}
+
+/// Calls with authorizations, and programs that create, destroy, delegate, revert and fail, with
+/// every tracer; put to Geth v1.17.10 over the same chain.
+#[tokio::test]
+async fn programs_are_traced_as_geth_traces_them() {
+    let compared = compare("tests/cases/trace_call_programs.json", "debug_traceCall").await;
+    assert_eq!(compared, 308);
+}
+
+/// The same on chains of earlier rules.
+#[tokio::test]
+async fn earlier_rules_hold_for_calls() {
+    let shanghai = compare("tests/cases/trace_call_shanghai.json", "debug_traceCall").await;
+    let cancun = compare("tests/cases/trace_call_cancun.json", "debug_traceCall").await;
+    assert_eq!((shanghai, cancun), (403, 403));
 }
