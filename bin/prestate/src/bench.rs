@@ -120,7 +120,10 @@ impl RoundsArgs {
 
 fn run_serve(args: ServeArgs) -> Result<(), CommandError> {
     if !args.seconds.is_finite() || args.seconds <= 0.0 {
-        return Err(CommandError::Usage(format!("--seconds {}: more than 0 is wanted", args.seconds)));
+        return Err(CommandError::Usage(format!(
+            "--seconds {}: more than 0 is wanted",
+            args.seconds
+        )));
     }
     let number = load_path(&args.block)?.block.number;
     let exe = std::env::current_exe().map_err(CommandError::Runtime)?;
@@ -143,9 +146,7 @@ fn rival(args: &RivalArgs) -> Result<(), CommandError> {
         .build()
         .map_err(CommandError::Runtime)?;
     let host: Arc<dyn Host> = match args.kind.as_str() {
-        "lane" => {
-            Arc::new(ReplayHost::new(ChainSpec::mainnet(), [load_path(&args.subject)?])?)
-        }
+        "lane" => Arc::new(ReplayHost::new(ChainSpec::mainnet(), [load_path(&args.subject)?])?),
         "lane-heavy" => {
             let count = args.subject.to_string_lossy().parse();
             let count = count.map_err(|_| CommandError::Usage("no number".to_owned()))?;

@@ -29,10 +29,13 @@ struct Line {
 /// line a block. The exit code is 1 if a block differs.
 pub(crate) fn run(spec: &ChainSpec, paths: &[PathBuf]) -> Result<ExitCode, CommandError> {
     let bar = progress(paths.len(), "checking");
-    print(&bar, &format!(
-        "{:>9}  {:<16} {:>5} {:>7} {:>10} {:>13} {:>11}",
-        "block", "rules", "txs", "Mgas", "replay ms", "diff+JSON ms", "JSON bytes"
-    ))?;
+    print(
+        &bar,
+        &format!(
+            "{:>9}  {:<16} {:>5} {:>7} {:>10} {:>13} {:>11}",
+            "block", "rules", "txs", "Mgas", "replay ms", "diff+JSON ms", "JSON bytes"
+        ),
+    )?;
     let table = CodeTable::new();
     let mut differing = 0;
     for path in paths {
@@ -63,8 +66,12 @@ fn check(spec: &ChainSpec, file: BlockFile, table: &CodeTable) -> (Option<Line>,
     let execution = Execution { spec, block: &file.block };
     // Once without diffs, to tell what they cost.
     let started = Instant::now();
-    let bare = Driver::new(execution, parent.clone())
-        .run(LookupInspector::default(), false, &mut (), |_| Ok(ControlFlow::Continue(())));
+    let bare = Driver::new(execution, parent.clone()).run(
+        LookupInspector::default(),
+        false,
+        &mut (),
+        |_| Ok(ControlFlow::Continue(())),
+    );
     let replay_time = started.elapsed();
     if let Err(error) = bare {
         return (None, Some(error.to_string()));

@@ -200,7 +200,14 @@ impl fmt::Display for EncodeReport {
         writeln!(
             f,
             "{:>9} {:>5} {:>11} {:>9} {:>9} {:>9} {:>10} {:>11}",
-            "block", "txs", "JSON bytes", "bare ms", "ours ms", "rival ms", "ours/bare", "rival/ours"
+            "block",
+            "txs",
+            "JSON bytes",
+            "bare ms",
+            "ours ms",
+            "rival ms",
+            "ours/bare",
+            "rival/ours"
         )?;
         for row in &self.rows {
             let ms = |times: &[Duration]| median(times).as_secs_f64() * 1e3;

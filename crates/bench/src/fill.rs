@@ -94,9 +94,8 @@ pub fn fill(
         .iter()
         .map(|rope| {
             let codes = rope.codes();
-            let shared: f64 = codes
-                .map(|code| code.memory_bytes() as f64 / sharing[code.hash()] as f64)
-                .sum();
+            let shared: f64 =
+                codes.map(|code| code.memory_bytes() as f64 / sharing[code.hash()] as f64).sum();
             rope.owned_bytes() + shared as u64
         })
         .collect();
@@ -180,7 +179,15 @@ impl fmt::Display for FillReport {
         writeln!(
             f,
             "{:>9} {:>10} {:>8} {:>8} {:>11} {:>7} {:>9} {:>7} {:>8}",
-            "block", "JSON", "ours ms", "cold ms", "libdefl. ms", "less", "cold less", "size", "memory"
+            "block",
+            "JSON",
+            "ours ms",
+            "cold ms",
+            "libdefl. ms",
+            "less",
+            "cold less",
+            "size",
+            "memory"
         )?;
         let ms = |times: &[Duration]| median(times).as_secs_f64() * 1e3;
         for row in &self.rows {

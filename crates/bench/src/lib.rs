@@ -11,7 +11,7 @@ mod stats;
 pub use encode::{EncodeError, EncodeReport, EncodeRow, encode};
 pub use fill::{FillReport, FillRow, fill};
 pub use serve::{
-    HeavyRow, Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport, ServeRow,
-    heavy_host, run_lane, run_rival, serve,
+    HeavyRow, Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport,
+    ServeRow, heavy_host, run_lane, run_rival, serve,
 };
 pub use stats::median;

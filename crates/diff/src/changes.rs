@@ -72,16 +72,8 @@ fn account_delta(account: &Account) -> AccountDelta {
     AccountDelta { pre, post, storage, wiped }
 }
 
-fn keep_codes(
-    account: &Account,
-    delta: &AccountDelta,
-    codes: &mut Codes,
-    missing: &mut Vec<B256>,
-) {
-    let sides = [
-        (delta.pre, &account.original_info().code),
-        (delta.post, &account.info.code),
-    ];
+fn keep_codes(account: &Account, delta: &AccountDelta, codes: &mut Codes, missing: &mut Vec<B256>) {
+    let sides = [(delta.pre, &account.original_info().code), (delta.post, &account.info.code)];
     for (side, code) in sides {
         let Some(side) = side.filter(|side| !codes.covers(side)) else { continue };
         match code.as_ref().filter(|code| !code.is_empty()) {

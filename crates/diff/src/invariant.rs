@@ -8,7 +8,5 @@ pub fn check_invariant(facts: &BlockFacts, whole: &StateDiff) -> Result<(), Inva
         Ok(folded) => folded.first_mismatch(whole),
         Err(mismatch) => Some(mismatch),
     };
-    mismatch.map_or(Ok(()), |mismatch| {
-        Err(InvariantError { block: facts.summary.block, mismatch })
-    })
+    mismatch.map_or(Ok(()), |mismatch| Err(InvariantError { block: facts.summary.block, mismatch }))
 }

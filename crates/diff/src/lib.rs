@@ -25,9 +25,7 @@ pub use call::{
     OverrideError, PrefixError, StateOverrides, state_before, trace_call,
 };
 pub use changes::state_diff;
-pub use driver::{
-    BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep, evm_env,
-};
+pub use driver::{BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep, evm_env};
 pub use error::{InvariantError, ReplayError};
 pub use exact::{PlainOptions, TxLookups};
 pub use invariant::check_invariant;

@@ -10,9 +10,7 @@ use alloy_consensus::proofs::calculate_ommers_root;
 use alloy_evm::{Evm, FromRecoveredTx};
 use alloy_primitives::B256;
 use prestate_host::{StateError, StateReader, summary};
-use prestate_types::{
-    BlockDiff, BlockFacts, BlockSummary, Codes, StateDiff, TxDiff, ZeroReads,
-};
+use prestate_types::{BlockDiff, BlockFacts, BlockSummary, Codes, StateDiff, TxDiff, ZeroReads};
 use revm::{Database, context::TxEnv, state::EvmState};
 use std::ops::ControlFlow;
 
@@ -59,9 +57,9 @@ impl Replayed {
         for (_, delta) in &diff {
             for info in [delta.pre, delta.post].into_iter().flatten() {
                 if !self.codes.covers(&info) {
-                    let code = parent
-                        .code(info.code_hash)
-                        .map_err(|source| ReplayError::State { block: self.summary.block, source })?;
+                    let code = parent.code(info.code_hash).map_err(|source| {
+                        ReplayError::State { block: self.summary.block, source }
+                    })?;
                     self.codes.insert(info.code_hash, original_bytes(&code));
                 }
             }
@@ -99,7 +97,14 @@ pub fn replay<R: StateReader + 'static>(
     let complete = !ommers.is_empty()
         || header.ommers_hash == alloy_consensus::EMPTY_OMMER_ROOT_HASH
         || header.ommers_hash == calculate_ommers_root(ommers);
-    Ok(Replayed { finished, summary: summary(execution.block), pre_system, post_system, complete, codes })
+    Ok(Replayed {
+        finished,
+        summary: summary(execution.block),
+        pre_system,
+        post_system,
+        complete,
+        codes,
+    })
 }
 
 /// Runs a block on its parent's state with an inspector that follows Geth's look-ups, and hands
@@ -126,8 +131,9 @@ pub fn replay_lookups<R: StateReader + 'static>(
     )
 }
 
-type RecoveredTx<'a> =
-    alloy_consensus::transaction::Recovered<&'a alloy_consensus::EthereumTxEnvelope<alloy_consensus::TxEip4844>>;
+type RecoveredTx<'a> = alloy_consensus::transaction::Recovered<
+    &'a alloy_consensus::EthereumTxEnvelope<alloy_consensus::TxEip4844>,
+>;
 
 fn recovered(execution: Execution<'_>, index: u64) -> RecoveredTx<'_> {
     let at = index as usize;

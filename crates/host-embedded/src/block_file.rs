@@ -191,9 +191,8 @@ fn recovered(rpc: RpcBlock) -> Result<RecoveredBlock, BlockFileError> {
     for (index, (tx, stated)) in block.body.transactions.iter().zip(&senders).enumerate() {
         let hash = *tx.tx_hash();
         // Unchecked: before Homestead (EIP-2) a high s is valid, and the block is given.
-        let recovered = tx
-            .recover_signer_unchecked()
-            .map_err(|_| BlockFileError::Signature { index, hash })?;
+        let recovered =
+            tx.recover_signer_unchecked().map_err(|_| BlockFileError::Signature { index, hash })?;
         if recovered != *stated {
             return Err(BlockFileError::Sender { index, hash, recovered, stated: *stated });
         }

@@ -13,9 +13,9 @@ use alloy_primitives::{Address, B256, map::B256Map};
 use imbl::HashMap;
 use parking_lot::{Mutex, RwLock};
 use prestate_host::{
-    BundleSlice, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification,
-    Notifications, Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, StateError, StateReader,
-    TxPlace, check_header, same, summary,
+    BundleSlice, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification, Notifications,
+    Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, StateError, StateReader, TxPlace,
+    check_header, same, summary,
 };
 use prestate_types::{AccountInfo, BlockRef, KECCAK_EMPTY};
 use revm::{
@@ -93,8 +93,7 @@ impl MemoryChain {
             state.accounts.insert(*address, Account { info, storage });
         }
         state.hashes.insert(at.number, at.hash);
-        let known =
-            Known { block: Arc::new(block), state, bundle: None, receipts: Arc::default() };
+        let known = Known { block: Arc::new(block), state, bundle: None, receipts: Arc::default() };
         let (notify, listener) = mpsc::channel(NOTIFICATION_BUFFER);
         let inner = Inner {
             blocks: std::iter::once((at.hash, known)).collect(),
@@ -221,11 +220,8 @@ impl ChainState {
             if change.was_destroyed() {
                 account.storage = HashMap::new();
             }
-            account.info = AccountInfo {
-                nonce: info.nonce,
-                balance: info.balance,
-                code_hash: info.code_hash,
-            };
+            account.info =
+                AccountInfo { nonce: info.nonce, balance: info.balance, code_hash: info.code_hash };
             for (slot, value) in &change.storage {
                 let slot = B256::from(*slot);
                 if value.present_value().is_zero() {

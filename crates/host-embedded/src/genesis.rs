@@ -66,8 +66,9 @@ pub fn state_root(
 ) -> B256 {
     root::state_root_unhashed(accounts.into_iter().map(|(address, info, storage)| {
         let set = storage.into_iter().filter(|(_, value)| !value.is_zero());
-        let storage_root =
-            root::storage_root_unhashed(set.map(|(slot, value)| (slot, U256::from_be_bytes(value.0))));
+        let storage_root = root::storage_root_unhashed(
+            set.map(|(slot, value)| (slot, U256::from_be_bytes(value.0))),
+        );
         let account = TrieAccount {
             nonce: info.nonce,
             balance: info.balance,

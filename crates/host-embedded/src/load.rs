@@ -52,9 +52,8 @@ pub enum LoadError {
 /// a folder, sorted by name. `index.json`, `genesis.json` and hidden files are left
 /// out.
 pub fn block_paths(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
-    let failed = |operation| {
-        move |source| LoadError::Io { path: path.to_owned(), operation, source }
-    };
+    let failed =
+        |operation| move |source| LoadError::Io { path: path.to_owned(), operation, source };
     if !fs::metadata(path).map_err(failed("open"))?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -75,9 +74,8 @@ pub fn block_paths(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 
 /// Loads one block file, unpacking it if its content is gzip.
 pub fn load_path(path: &Path) -> Result<BlockFile, LoadError> {
-    let failed = |operation| {
-        move |source| LoadError::Io { path: path.to_owned(), operation, source }
-    };
+    let failed =
+        |operation| move |source| LoadError::Io { path: path.to_owned(), operation, source };
     let raw = fs::read(path).map_err(failed("read"))?;
     let json = if raw.starts_with(&[0x1f, 0x8b]) {
         let mut json = Vec::new();
@@ -86,10 +84,7 @@ pub fn load_path(path: &Path) -> Result<BlockFile, LoadError> {
             .read_to_end(&mut json)
             .map_err(failed("unpack"))?;
         if json.len() as u64 > MAX_FILE_BYTES {
-            return Err(LoadError::TooLarge {
-                path: path.to_owned(),
-                limit_bytes: MAX_FILE_BYTES,
-            });
+            return Err(LoadError::TooLarge { path: path.to_owned(), limit_bytes: MAX_FILE_BYTES });
         }
         json
     } else {

@@ -1,5 +1,8 @@
 use alloy_genesis::GenesisAccount;
-use alloy_primitives::{Address, B256, Bytes, keccak256, map::{AddressMap, B256Map}};
+use alloy_primitives::{
+    Address, B256, Bytes, keccak256,
+    map::{AddressMap, B256Map},
+};
 use prestate_host::{StateError, StateReader};
 use prestate_types::{AccountInfo, KECCAK_EMPTY};
 use revm::bytecode::Bytecode;

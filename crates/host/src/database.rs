@@ -1,8 +1,6 @@
 use crate::{StateError, StateReader};
 use alloy_primitives::{Address, B256, U256};
-use revm::{
-    Database, DatabaseRef, bytecode::Bytecode, context_interface::DBErrorMarker, state,
-};
+use revm::{Database, DatabaseRef, bytecode::Bytecode, context_interface::DBErrorMarker, state};
 
 /// A [`StateReader`] as the EVM's database.
 #[derive(Debug, Clone, Copy)]

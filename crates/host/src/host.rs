@@ -1,4 +1,6 @@
-use crate::{ChainSpec, HostError, Notifications, RecoveredBlock, StateError, StateReader, TxPlace};
+use crate::{
+    ChainSpec, HostError, Notifications, RecoveredBlock, StateError, StateReader, TxPlace,
+};
 use alloy_primitives::B256;
 use prestate_types::BlockRef;
 use std::{fmt, sync::Arc};

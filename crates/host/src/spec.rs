@@ -19,7 +19,9 @@ pub struct ChainSpec {
 #[non_exhaustive]
 pub enum SpecError {
     /// Only the built-in chains can be named by id.
-    #[error("chain {0} is not built in (mainnet 1, sepolia 11155111, holesky 17000, hoodi 560048): give its genesis file")]
+    #[error(
+        "chain {0} is not built in (mainnet 1, sepolia 11155111, holesky 17000, hoodi 560048): give its genesis file"
+    )]
     UnknownChain(u64),
 }
 
@@ -36,7 +38,11 @@ impl ChainSpec {
 
     /// Ethereum mainnet.
     pub fn mainnet() -> Self {
-        Self::public(1, EthereumHardfork::mainnet(), address!("0x00000000219ab540356cBB839Cbe05303d7705Fa"))
+        Self::public(
+            1,
+            EthereumHardfork::mainnet(),
+            address!("0x00000000219ab540356cBB839Cbe05303d7705Fa"),
+        )
     }
 
     /// A public chain by its id.
@@ -76,8 +82,10 @@ impl ChainSpec {
             (EthereumHardfork::Bpo1, BlobParams::bpo1()),
             (EthereumHardfork::Bpo2, BlobParams::bpo2()),
         ];
-        let scheduled =
-            bpo.into_iter().filter_map(|(fork, params)| Some((at(fork)?, params))).collect::<Vec<_>>();
+        let scheduled = bpo
+            .into_iter()
+            .filter_map(|(fork, params)| Some((at(fork)?, params)))
+            .collect::<Vec<_>>();
         let blobs = BlobScheduleBlobParams::mainnet().with_scheduled(scheduled);
         Self { chain_id, hardforks, blobs, deposit_contract: Some(deposit_contract) }
     }
@@ -125,7 +133,9 @@ impl ChainSpec {
         });
         forks.extend(merged.map(|at| (Fork::Paris, ForkCondition::Block(at))));
         forks.extend(
-            by_time.into_iter().filter_map(|(fork, at)| Some((fork, ForkCondition::Timestamp(at?)))),
+            by_time
+                .into_iter()
+                .filter_map(|(fork, at)| Some((fork, ForkCondition::Timestamp(at?)))),
         );
         Self {
             chain_id: config.chain_id,

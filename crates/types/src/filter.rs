@@ -148,8 +148,9 @@ mod tests {
 
     #[test]
     fn too_large_filters_are_refused() {
-        let many: BTreeSet<_> =
-            (0..=MAX_FILTER_ADDRESSES as u64).map(|n| Address::from_word(U256::from(n).into())).collect();
+        let many: BTreeSet<_> = (0..=MAX_FILTER_ADDRESSES as u64)
+            .map(|n| Address::from_word(U256::from(n).into()))
+            .collect();
         let filter = DiffFilter { addresses: Some(many), ..Default::default() };
         assert_eq!(
             filter.check().unwrap_err().to_string(),

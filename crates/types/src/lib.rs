@@ -26,7 +26,7 @@ pub use geth::{GethAccount, GethDiff, GethOptions, GethState};
 pub use opcode_names::opcode_name;
 pub use tracer::{CallOptions, FlatCallOptions, PrestateOptions, StructLogOptions, Tracer};
 pub use traces::{
-    CallFrame, CallLog, FlatFrames, FrameKind, SelectorCalls, Step, StepSink, StructLogs, TraceOutput,
-    TracePlace,
+    CallFrame, CallLog, FlatFrames, FrameKind, SelectorCalls, Step, StepSink, StructLogs,
+    TraceOutput, TracePlace,
 };
 pub use vm_error::VmError;

@@ -23,9 +23,11 @@ impl StateDiff {
             let entry = match order {
                 Ordering::Less => first.next(),
                 Ordering::Greater => second.next(),
-                Ordering::Equal => first.next().zip(second.next()).map(
-                    |((address, first), (_, second))| (address, merge_accounts(first, second)),
-                ),
+                Ordering::Equal => {
+                    first.next().zip(second.next()).map(|((address, first), (_, second))| {
+                        (address, merge_accounts(first, second))
+                    })
+                }
             };
             merged.extend(entry.filter(|(_, delta)| !delta.is_noop()));
         }
@@ -41,9 +43,7 @@ impl StateDiff {
     /// As [`Self::fold`], of changes that may not be adjacent after all: where a part does not
     /// start from what an earlier one left, that place is the error, what was left on the left
     /// and what the part starts from on the right.
-    pub fn fold_adjacent<'a>(
-        parts: impl IntoIterator<Item = &'a Self>,
-    ) -> Result<Self, Mismatch> {
+    pub fn fold_adjacent<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Result<Self, Mismatch> {
         Self::folded(parts, Folded::leads_to)
     }
 
@@ -168,7 +168,8 @@ mod tests {
                     let storage = all
                         .into_iter()
                         .map(|slot| {
-                            let get = |m: &BTreeMap<u8, u8>| word(m.get(&slot).copied().unwrap_or(0));
+                            let get =
+                                |m: &BTreeMap<u8, u8>| word(m.get(&slot).copied().unwrap_or(0));
                             SlotDelta::new(word(slot), get(&sa), get(&sb))
                         })
                         .collect();
@@ -258,8 +259,7 @@ mod tests {
         let info = |nonce| Some(AccountInfo { nonce, ..AccountInfo::EMPTY });
         let part = |pre, post, slot: (u8, u8)| {
             let storage = vec![SlotDelta::new(word(9), word(slot.0), word(slot.1))];
-            let delta =
-                AccountDelta { pre: info(pre), post: info(post), storage, wiped: false };
+            let delta = AccountDelta { pre: info(pre), post: info(post), storage, wiped: false };
             StateDiff::from_unsorted(vec![(address, delta)])
         };
         let first = part(1, 2, (5, 6));

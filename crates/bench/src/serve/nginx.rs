@@ -14,7 +14,8 @@ const CANDIDATES: [&str; 2] = ["nginx", "/usr/sbin/nginx"];
 /// Starts nginx on loopback over a folder with `body.json` and `body.json.gz`. `None` if nginx is
 /// not installed.
 pub(crate) fn start(folder: &Path) -> io::Result<Option<(Process, SocketAddr)>> {
-    let installed = |name: &&&str| Command::new(name).arg("-v").stderr(Stdio::null()).status().is_ok();
+    let installed =
+        |name: &&&str| Command::new(name).arg("-v").stderr(Stdio::null()).status().is_ok();
     let Some(nginx) = CANDIDATES.iter().find(installed) else { return Ok(None) };
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let root = folder.display();

@@ -125,9 +125,9 @@ async fn jsonrpsee_tower(result: String) -> io::Result<()> {
     let raw = RawValue::from_string(result).map_err(io::Error::other)?;
     let mut module = RpcModule::new(Arc::new(raw));
     module
-        .register_method("result", |_, raw, _| Ok::<_, jsonrpsee::types::ErrorObjectOwned>(
-            Box::<RawValue>::clone(raw),
-        ))
+        .register_method("result", |_, raw, _| {
+            Ok::<_, jsonrpsee::types::ErrorObjectOwned>(Box::<RawValue>::clone(raw))
+        })
         .map_err(io::Error::other)?;
     let config = ServerConfig::builder().max_response_body_size(u32::MAX).build();
     let server = ServerBuilder::with_config(config)

@@ -107,12 +107,7 @@ fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, Serve
         contestants.push(Contestant {
             name: name.to_owned(),
             process,
-            load: Load {
-                addr,
-                request,
-                connections: options.connections,
-                time: options.time,
-            },
+            load: Load { addr, request, connections: options.connections, time: options.time },
             row: ServeRow::new(name),
         });
     };
