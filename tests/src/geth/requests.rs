@@ -133,7 +133,7 @@ pub fn call_requests(
         "\"limit\":50",
     ];
     let mut place = String::new();
-    if transactions > 0 && choice % 3 == 0 {
+    if transactions > 0 && choice.is_multiple_of(3) {
         place = format!(",\"txIndex\":\"{:#x}\"", choice as usize % transactions);
     }
     let call = &calls[choice as usize % calls.len()];

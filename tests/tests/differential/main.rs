@@ -1,4 +1,12 @@
-//! prestate against a running Geth.
+//! prestate against Geth.
+//!
+//! - Without Geth: `recorded` replays the chains under `tests/cases` and compares every answer with
+//!   the one Geth gave.
+//! - With Geth (`$GETH`, or `geth` on `PATH`): `random` has it build chains from seeds, replays them
+//!   and compares every answer: `cargo test -p prestate-tests --test differential random -- --nocapture`.
+//!   `DIFF_SEED`, `DIFF_CHAINS`, `DIFF_BLOCKS`, `DIFF_TXS` choose how much, `DIFF_ONLY` what is asked,
+//!   `DIFF_SHRINK` and `DIFF_GIVE_UP` what happens on a difference.
+//! - `RECORD=scenarios` or `RECORD=errors` writes the recorded answers anew.
 
 mod errors;
 mod prestate;

@@ -35,8 +35,10 @@ struct Size {
     blocks: usize,
     /// Transactions of a block, about (`DIFF_TXS`).
     transactions: usize,
-    /// Differences after which a chain is given up.
+    /// Differences after which a chain is given up (`DIFF_GIVE_UP`).
     give_up: usize,
+    /// See [`SHRINK`].
+    shrink: Duration,
 }
 
 impl Size {
@@ -50,13 +52,14 @@ impl Size {
             blocks: number("DIFF_BLOCKS", 10) as usize,
             transactions: number("DIFF_TXS", 48) as usize,
             give_up: number("DIFF_GIVE_UP", 10) as usize,
+            shrink: Duration::from_secs(number("DIFF_SHRINK", SHRINK.as_secs())),
         }
     }
 }
 
 /// Calls traced on each block.
 const CALLS: u64 = 4;
-/// Time for making one failing chain smaller.
+/// Time for making one failing chain smaller (`DIFF_SHRINK` seconds).
 const SHRINK: Duration = Duration::from_secs(60);
 
 /// What was done, printed at the end.
@@ -281,8 +284,9 @@ fn again(binary: &Path, world: &World, kind: &Kind) -> Outcome<Option<(Built, Fo
 }
 
 /// Shrinks a chain on which an answer differs and writes it down with Geth's answer.
-fn keep(binary: &Path, name: &str, world: World, wanted: &Kind) -> Outcome<()> {
-    let small = shrink(world, SHRINK, |world| matches!(again(binary, world, wanted), Ok(Some(_))));
+fn keep(binary: &Path, name: &str, world: World, wanted: &Kind, patience: Duration) -> Outcome<()> {
+    let small =
+        shrink(world, patience, |world| matches!(again(binary, world, wanted), Ok(Some(_))));
     let Some((built, found)) = again(binary, &small, wanted)? else {
         return Err("the difference did not show again".into());
     };
@@ -350,8 +354,8 @@ fn run_chain(binary: &Path, seed: u64, fork: Fork, size: Size, tally: &mut Tally
     }
     match (exact, differences.first()) {
         (_, None) => {}
-        (0, Some(_)) => keep(binary, &name, world, &Kind::Truthful)?,
-        (_, Some(first)) => keep(binary, &name, world, &Kind::of(&first.request))?,
+        (0, Some(_)) => keep(binary, &name, world, &Kind::Truthful, size.shrink)?,
+        (_, Some(first)) => keep(binary, &name, world, &Kind::of(&first.request), size.shrink)?,
     }
     Ok(())
 }
@@ -363,6 +367,8 @@ fn run_chain(binary: &Path, seed: u64, fork: Fork, size: Size, tally: &mut Tally
 fn random_chains_are_answered_as_geth_answers() -> Outcome<()> {
     let binary = match geth::locate() {
         Ok(binary) => binary,
+        // Who names a Geth wants it used.
+        Err(why) if env::var_os("GETH").is_some() => return Err(why.into()),
         Err(why) => {
             println!("SKIPPED, nothing was compared: {why}");
             return Ok(());

@@ -25,6 +25,7 @@ pub(crate) fn run(binary: &Path, scenario: &Scenario) -> Result<Case, Box<dyn Er
         let (hash, transactions) = chain.hashes(number)?;
         requests.extend(block_requests(number, hash, rlp, &transactions, scenario.depth));
     }
+    requests.extend(scenario.calls.iter().cloned());
     Ok(Case {
         name: scenario.name.clone(),
         about: scenario.about.to_owned(),

@@ -18,6 +18,7 @@ macro_rules! cases {
 }
 
 cases! {
+    calls_inside_a_block_prague: "scenarios" / "calls-inside-a-block-prague",
     f1_e3_collision_then_occupant_destroys_cancun: "scenarios" / "F1-E3-collision-then-occupant-destroys-cancun",
     f10_wei_sent_after_destruction_cancun: "scenarios" / "F10-wei-sent-after-destruction-cancun",
     f10_wei_sent_after_destruction_shanghai: "scenarios" / "F10-wei-sent-after-destruction-shanghai",

@@ -1,5 +1,6 @@
 //! The scenarios and reports of `prestate-semantics.md`, each as a chain of its own.
 
+mod calls;
 mod further;
 mod matrix;
 mod precompiles;
@@ -12,7 +13,7 @@ use prestate_tests::{
         CallGas::{All, Exactly},
         Code, Fork, GenesisPlan, Keys, Recipe, Shape, op,
     },
-    geth::Depth,
+    geth::{Depth, Request},
 };
 
 /// A chain that shows one thing.
@@ -25,6 +26,8 @@ pub(crate) struct Scenario {
     pub(crate) blocks: Vec<BlockRecipe>,
     /// Whether step logs are asked for.
     pub(crate) depth: Depth,
+    /// Questions of its own.
+    pub(crate) calls: Vec<Request>,
 }
 
 /// Exists with 1000 wei.
@@ -65,7 +68,14 @@ fn scenario(name: &str, fork: Fork, about: &'static str) -> Draft {
         account.nonce = 5;
     }
     let name = format!("{name}-{fork}");
-    Draft(Scenario { name, about, genesis, blocks: Vec::new(), depth: Depth::Full })
+    Draft(Scenario {
+        name,
+        about,
+        genesis,
+        blocks: Vec::new(),
+        depth: Depth::Full,
+        calls: Vec::new(),
+    })
 }
 
 impl Draft {
@@ -140,5 +150,6 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(further::scenarios());
     all.extend(precompiles::scenarios());
     all.extend(reports::scenarios());
+    all.extend(calls::scenarios());
     all
 }
