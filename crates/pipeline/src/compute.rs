@@ -23,6 +23,8 @@ pub(crate) struct Given {
     pub(crate) diff: StateDiff,
     /// Those the node's commit brings, not all that the diff speaks of.
     pub(crate) codes: Codes,
+    /// A state that has the others.
+    pub(crate) run_parent: B256,
 }
 
 /// A block executed again and found right.
@@ -51,7 +53,8 @@ pub(crate) fn given(host: &dyn Host, block: &RecoveredBlock, bundle: &Bundle) ->
         let parent = host.state_after(bundle.run_parent)?;
         let mut codes = Codes::default();
         let diff = block_diff(&bundle.slice.bundle, bundle.slice.index, &*parent, &mut codes)?;
-        Ok::<_, prestate_host::StateError>(Given { summary: summary(block), diff, codes })
+        let (summary, run_parent) = (summary(block), bundle.run_parent);
+        Ok::<_, prestate_host::StateError>(Given { summary, diff, codes, run_parent })
     };
     let given = catch_unwind(AssertUnwindSafe(read));
     metrics::stage("block_diff", started.elapsed());

@@ -376,7 +376,7 @@ fn again(
     }
     match filled.blocking_recv() {
         Ok(Ok(())) => redo.done(&block),
-        Ok(Err(error)) => redo.owed(block, &error.to_string()),
+        Ok(Err(error)) => redo.unwritten(block, &error.to_string()),
         Err(_) => {}
     }
 }

@@ -1,6 +1,6 @@
 use crate::{
     chain::Chain,
-    compute::TracedBlock,
+    compute::{Given, TracedBlock},
     error::panic_message,
     feed::Feed,
     metrics,
@@ -132,7 +132,15 @@ impl Persist {
                             }
                         }
                     }
-                    self.guarded(|this| this.commit(&batch));
+                    let mut reason = "writing it panicked".to_owned();
+                    self.guarded(|this| {
+                        if let Err(error) = this.commit(&batch) {
+                            reason = error.to_string();
+                        }
+                    });
+                    for (_, work, _) in batch.iter().filter(|(_, work, _)| !work.is_durable()) {
+                        self.redo.owe(work.block, &reason);
+                    }
                 }
                 Op::Truncate(first) => self.guarded(|this| this.truncate(first)),
                 Op::Fill(traced, reply) => self.guarded(|this| {
@@ -162,7 +170,10 @@ impl Persist {
         }
     }
 
-    fn commit(&mut self, batch: &[(Traced, Arc<Work>, OwnedSemaphorePermit)]) {
+    fn commit(
+        &mut self,
+        batch: &[(Traced, Arc<Work>, OwnedSemaphorePermit)],
+    ) -> Result<(), WriteError> {
         let started = Instant::now();
         // Whatever happens below, a block is a hole until it is known to be durable.
         for (_, work, _) in batch {
@@ -179,25 +190,17 @@ impl Persist {
             }
             Ok(holes)
         });
-        match written {
-            Ok(holes) => {
-                for (_, work, _) in batch {
-                    if !holes.contains(&work.block.number) {
-                        self.holes.remove(&work.block.number);
-                        work.set_durable();
-                    }
-                }
-                metrics::stage("persist", started.elapsed());
-                self.show_size();
-                ::metrics::histogram!(metrics::BATCH).record(batch.len() as f64);
-            }
-            Err(error) => {
-                self.refused(&error);
-                for (_, work, _) in batch {
-                    self.redo.owed(work.block, &error.to_string());
-                }
+        let holes = written.inspect_err(|error| self.refused(error))?;
+        for (_, work, _) in batch {
+            if !holes.contains(&work.block.number) {
+                self.holes.remove(&work.block.number);
+                work.set_durable();
             }
         }
+        metrics::stage("persist", started.elapsed());
+        self.show_size();
+        ::metrics::histogram!(metrics::BATCH).record(batch.len() as f64);
+        Ok(())
     }
 
     /// Appends what is known of a block; false if that is nothing.
@@ -217,7 +220,7 @@ impl Persist {
                 let block =
                     prestate_types::BlockDiff { summary: given.summary, diff: given.diff.clone() };
                 let Ok(encoded) = EncodedBlock::of_block_diff(&block) else { return Ok(false) };
-                let codes = self.all_codes(&encoded, &given.codes);
+                let codes = self.all_codes(&encoded, given);
                 match append_on_top(archive, &encoded, codes.as_ref().unwrap_or(&empty)) {
                     Err(WriteError::MissingCode { .. }) => Ok(false),
                     other => other.map(|_| true),
@@ -228,15 +231,16 @@ impl Persist {
     }
 
     /// The codes a block diff speaks of: those the node's commit brought, others from its state.
-    fn all_codes(&self, encoded: &EncodedBlock, brought: &Codes) -> Option<Codes> {
+    fn all_codes(&self, encoded: &EncodedBlock, given: &Given) -> Option<Codes> {
         let summary = encoded.summary();
-        let mut codes = brought.clone();
+        let mut codes = given.codes.clone();
         for hash in encoded.code_hashes() {
             if codes.contains(hash) {
                 continue;
             }
-            let after = [summary.block.hash, summary.parent_hash].into_iter();
-            let code = after
+            let states = [given.run_parent, summary.parent_hash, summary.block.hash];
+            let code = states
+                .into_iter()
                 .filter_map(|block| self.host.state_after(block).ok()?.code(*hash).ok())
                 .next()?;
             codes.insert(*hash, code.original_bytes());

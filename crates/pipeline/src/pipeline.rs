@@ -109,7 +109,7 @@ impl Pipeline {
         let mut persist =
             Persist::new(host.clone(), writer, feed.clone(), redo.clone(), config.retention);
         for block in &own.missing {
-            redo.owed(*block, "it was not written before the last stop");
+            redo.owe(*block, "it was not written before the last stop");
         }
         persist.missing(own.missing.iter().map(|block| block.number));
         let progress = persist.progress.clone();

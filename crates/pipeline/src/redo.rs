@@ -49,16 +49,22 @@ impl Redo {
         given_up
     }
 
-    /// Notes a block that is to be done without having failed.
-    pub(crate) fn owed(&self, block: BlockRef, reason: &str) {
+    /// Notes a block that is to be done without having failed, unless it is listed already.
+    pub(crate) fn owe(&self, block: BlockRef, reason: &str) {
         let mut entries = self.entries.lock();
         let next = Some(Instant::now() + self.backoff.first);
-        entries.entry(block).and_modify(|entry| entry.next = next).or_insert_with(|| Entry {
-            reason: reason.to_owned(),
-            attempts: 0,
-            next,
-        });
+        let entry = || Entry { reason: reason.to_owned(), attempts: 0, next };
+        entries.entry(block).or_insert_with(entry);
         Self::bound(&mut entries);
+    }
+
+    /// Notes that a block was done, but could not be written.
+    pub(crate) fn unwritten(&self, block: BlockRef, reason: &str) {
+        let mut entries = self.entries.lock();
+        if let Some(entry) = entries.get_mut(&block) {
+            reason.clone_into(&mut entry.reason);
+            entry.next = Some(Instant::now() + self.backoff.first);
+        }
     }
 
     pub(crate) fn done(&self, block: &BlockRef) {

@@ -34,7 +34,8 @@ impl Work {
 
     /// Notes the result; a better one replaces a failure.
     pub(crate) fn finish(&self, traced: Traced) {
-        if traced.is_ok() {
+        // A later success says nothing about how fast blocks are.
+        if traced.is_ok() && self.traced.borrow().is_none() {
             metrics::servable(self.started.elapsed());
         }
         self.traced.send_replace(Some(traced));

@@ -135,6 +135,59 @@ fn transactions_that_do_not_add_up_are_neither_kept_nor_served() {
 }
 
 #[test]
+fn blocks_committed_together_are_told_apart_without_executing_them() {
+    let mut tree = Tree::new();
+    let folder = tempfile::tempdir().unwrap();
+    let host = TestHost::new(&tree.chain);
+    let config = PipelineConfig { watchdog: Duration::from_secs(3600), ..config() };
+    let pipeline = start_with(&tree, host.clone(), folder.path(), config);
+    let base = tree.extend(tree.genesis, 10, 2);
+    tree.tell(&host);
+    settle(&pipeline, &*host);
+    let head = tree.extend(base, 20, 5);
+    let run = tree.line(head)[3..].to_vec();
+    // One bundle over all five, as a node commits them that caught up.
+    let mut told = tree.told();
+    let new: Vec<_> = told.iter().flat_map(Notification::committed).cloned().collect();
+    let mut bundle = (*new[0].bundle.as_ref().unwrap().bundle).clone();
+    for block in &new[1..] {
+        bundle.extend((*block.bundle.as_ref().unwrap().bundle).clone());
+    }
+    let bundle = Arc::new(bundle);
+    let together = new.iter().enumerate().map(|(index, block)| CommittedBlock {
+        block: block.block.clone(),
+        bundle: Some(BundleSlice { bundle: bundle.clone(), index }),
+    });
+    // The state between them cannot be read, so none but the first can be executed.
+    host.unreadable.lock().extend(run.iter().map(|block| block.hash));
+    told.clear();
+    host.send.try_send(Notification::Committed(together.collect())).unwrap();
+    wait_for("the run to be published", || pipeline.head() == Some(head));
+    for block in &run {
+        let published = pipeline.block(&block.hash).unwrap().unwrap();
+        assert_eq!(*published.diff(), tree.difference(&block.hash), "block {block}");
+    }
+    // The block diffs are durable by themselves; the rest is made good later.
+    settle(&pipeline, &*host);
+    let kept = pipeline.archive().unwrap().block(&head.hash).unwrap().unwrap();
+    assert!(matches!(kept, KeptBlock::DiffOnly(_)), "{kept:?}");
+    host.unreadable.lock().clear();
+    wait_for("all facts", || pipeline.status().failed.is_empty());
+    check_archive(&tree, pipeline.archive().unwrap(), 1, head);
+
+    // Half a run does not fit its bundle: it is executed.
+    let next = tree.extend(head, 40, 2);
+    let new: Vec<_> = tree.told().iter().flat_map(Notification::committed).cloned().collect();
+    let odd = new.iter().map(|block| CommittedBlock {
+        block: block.block.clone(),
+        bundle: Some(BundleSlice { bundle: bundle.clone(), index: 1 }),
+    });
+    host.send.try_send(Notification::Committed(odd.collect())).unwrap();
+    settle(&pipeline, &*host);
+    check_archive(&tree, pipeline.archive().unwrap(), 1, next);
+}
+
+#[test]
 fn a_silent_host_and_a_panicking_one_are_followed_all_the_same() {
     let mut tree = Tree::new();
     let folder = tempfile::tempdir().unwrap();
