@@ -18,6 +18,7 @@ mod invariant;
 mod lookups;
 mod replay;
 mod tracers;
+mod warm_up;
 
 pub use bundle::block_diff;
 pub use call::{
@@ -36,3 +37,4 @@ pub use tracers::{
     TraceInspector, TraceLimits, TxContext, Watched, localized, parity_state_diff, reward_traces,
     trace_block, trace_block_parity,
 };
+pub use warm_up::warm_up;

@@ -84,7 +84,7 @@ pub fn replay<R: StateReader + 'static>(
         let tx_state = |source| ReplayError::TxState { block, index, hash, source };
         let mut missing = Vec::new();
         let (diff, mut zero_reads) = state_diff(step.changes, &mut codes, &mut missing);
-        fetch(&mut codes, &missing, &mut *step.evm.db_mut()).map_err(tx_state)?;
+        fetch(&mut codes, &missing, step.evm.db_mut()).map_err(tx_state)?;
         if !zero_reads.is_empty() {
             zero_reads = looked_up(execution, step, zero_reads)?;
         }

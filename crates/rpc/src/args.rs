@@ -46,9 +46,7 @@ impl<'a> Args<'a> {
     pub(crate) fn bytes(&self, at: usize) -> Result<Bytes, RpcError> {
         let go_type = "hexutil.Bytes";
         let text = string(self.required(at)?, go_type).map_err(|text| invalid(at, &text))?;
-        hex_bytes(&text)
-            .map(Bytes::from)
-            .map_err(|text| invalid(at, &unmarshal(&text, go_type)))
+        hex_bytes(&text).map(Bytes::from).map_err(|text| invalid(at, &unmarshal(&text, go_type)))
     }
 
     /// An argument that serde reads.
@@ -90,9 +88,7 @@ fn hash(raw: &RawValue) -> Result<B256, String> {
         }
         Err(text) => Err(text),
     };
-    bytes
-        .map(|bytes| B256::from_slice(&bytes))
-        .map_err(|text| unmarshal(&text, go_type))
+    bytes.map(|bytes| B256::from_slice(&bytes)).map_err(|text| unmarshal(&text, go_type))
 }
 
 /// The digits of a hex text of whole bytes. An empty text stands for none.

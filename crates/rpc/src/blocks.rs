@@ -47,7 +47,10 @@ impl Shared {
     }
 
     /// A block whose transactions can be traced.
-    pub(crate) fn traceable(&self, block: Arc<RecoveredBlock>) -> Result<Arc<RecoveredBlock>, RpcError> {
+    pub(crate) fn traceable(
+        &self,
+        block: Arc<RecoveredBlock>,
+    ) -> Result<Arc<RecoveredBlock>, RpcError> {
         if block.number == 0 {
             return Err(RpcError::server("genesis is not traceable"));
         }

@@ -182,11 +182,7 @@ pub(crate) struct TraceWork {
 
 impl TraceWork {
     /// Makes it. `piece` is handed what is there now and then and says whether to go on.
-    fn run(
-        &self,
-        cancel: &Cancel,
-        piece: impl FnMut(&Rope) -> bool,
-    ) -> Result<Made, RpcError> {
+    fn run(&self, cancel: &Cancel, piece: impl FnMut(&Rope) -> bool) -> Result<Made, RpcError> {
         let Self { shared, block, tracer, timeout, only } = self;
         let execution = Execution { spec: shared.host.spec(), block };
         let parent = shared.host.state_after(block.parent_hash).map_err(faults::state)?;
@@ -367,7 +363,8 @@ impl<'a, P: FnMut(&Rope) -> bool> Entries<'a, P> {
 
 /// A block from its RLP, senders recovered by the rules of any time.
 fn decode_block(rlp: &[u8]) -> Result<RecoveredBlock, RpcError> {
-    let undecodable = |reason: String| RpcError::server(format!("could not decode block: {reason}"));
+    let undecodable =
+        |reason: String| RpcError::server(format!("could not decode block: {reason}"));
     let mut rest = rlp;
     let block = Block::decode(&mut rest).map_err(|error| undecodable(rlp_reason(rlp, &error)))?;
     if !rest.is_empty() {

@@ -1,9 +1,7 @@
 //! What a client asks of any node before it asks for diffs: `eth_chainId`, `eth_blockNumber`,
 //! blocks, `net_version`, `web3_clientVersion`.
 
-use crate::{
-    args::Args, block_param::BlockParam, faults, rpc::Shared, service::Answer,
-};
+use crate::{args::Args, block_param::BlockParam, faults, rpc::Shared, service::Answer};
 use alloy_consensus::Sealed;
 use alloy_primitives::U256;
 use alloy_rpc_types_eth::{Block, BlockTransactionsKind, Header, Transaction};

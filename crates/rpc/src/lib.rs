@@ -21,9 +21,7 @@ mod service;
 mod trace_call;
 mod trace_config;
 
-pub use config::{
-    DEFAULT_CACHE_BYTES, DEFAULT_MAX_QUEUE, DEFAULT_MAX_STRUCT_LOG_BYTES, RpcConfig,
-};
+pub use config::{DEFAULT_CACHE_BYTES, DEFAULT_MAX_QUEUE, DEFAULT_MAX_STRUCT_LOG_BYTES, RpcConfig};
 pub use rpc::{METHODS, Rpc};
 pub use service::{Answer, Call, Outcome, Piece, Reply, Service, Timing};
 pub use trace_config::{

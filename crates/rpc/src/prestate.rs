@@ -9,14 +9,12 @@ use crate::{
     run::{Cancel, Clock},
     service::{Answer, Outcome, Reply, Timing},
 };
+use alloy_primitives::B256;
 use prestate_diff::{Execution, Replayed, check_invariant, replay};
 use prestate_host::RecoveredBlock;
-use alloy_primitives::B256;
 use prestate_rpc_api::{CodeOption, DiffOptions, RpcError};
 use prestate_store::ReplyKey;
-use prestate_types::{
-    BlockDiff, BlockFacts, BlockRef, DiffFilter, StateDiff, TxDiff,
-};
+use prestate_types::{BlockDiff, BlockFacts, BlockRef, DiffFilter, StateDiff, TxDiff};
 use prestate_wire::{
     CodeView, KnownCodes, Rope, RopeBuilder, write_block_diff, write_block_summary, write_sides,
     write_transaction_diff,
@@ -115,7 +113,9 @@ impl Shared {
         let host = &self.host;
         let info = host.info();
         let at = |block: Option<BlockRef>| {
-            block.map(|block| json!({ "number": format!("0x{:x}", block.number), "hash": block.hash }))
+            block.map(
+                |block| json!({ "number": format!("0x{:x}", block.number), "hash": block.hash }),
+            )
         };
         let (codes, code_bytes) = self.codes.usage();
         let status = json!({

@@ -1,12 +1,7 @@
 //! `debug_getRaw*`: consensus encodings in hex (`internal/ethapi/api_debug.go`).
 
 use crate::{
-    args::Args,
-    block_param::BlockParam,
-    faults,
-    rpc::Shared,
-    run::Clock,
-    service::Answer,
+    args::Args, block_param::BlockParam, faults, rpc::Shared, run::Clock, service::Answer,
 };
 use alloy_consensus::TxReceipt;
 use alloy_eips::Encodable2718;

@@ -8,7 +8,7 @@ use prestate_host::Host;
 use prestate_rpc_api::{RpcError, code};
 use prestate_store::ReplyCache;
 use prestate_wire::CodeTable;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The methods answered, sorted.
 pub const METHODS: &[&str] = &[
@@ -62,7 +62,37 @@ impl Rpc {
     pub fn new(host: Arc<dyn Host>, config: RpcConfig) -> Self {
         let executions = Executions::new(config.max_executions, config.max_queue);
         let cache = ReplyCache::new(config.cache_bytes);
-        Self(Arc::new(Shared { host, codes: Arc::new(CodeTable::new()), config, executions, cache }))
+        Self(Arc::new(Shared {
+            host,
+            codes: Arc::new(CodeTable::new()),
+            config,
+            executions,
+            cache,
+        }))
+    }
+}
+
+/// Pause between two rounds of housekeeping.
+const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(1);
+/// Codes compressed better in one round: some milliseconds of one core.
+const IMPROVED_CODES: usize = 8;
+
+impl Rpc {
+    /// Loads what the EVM loads at first use, then looks after shared codes until dropped: those
+    /// in use are compressed better little by little, and texts nobody asked for lately give their
+    /// memory back. Run it beside the transport.
+    pub async fn keep_house(self) {
+        let _ = tokio::task::spawn_blocking(prestate_diff::warm_up).await;
+        loop {
+            tokio::time::sleep(HOUSEKEEPING_PAUSE).await;
+            let codes = Arc::clone(&self.0.codes);
+            let round = tokio::task::spawn_blocking(move || {
+                codes.improve(IMPROVED_CODES);
+                codes.release_texts();
+            });
+            // A panic in it must not end the house; the next round tries again.
+            let _ = round.await;
+        }
     }
 }
 

@@ -112,7 +112,7 @@ fn executed(interp: &Interpreter<EthInterpreter>, pending: &Pending) -> VmExecut
         off: memory.start,
         data: Bytes::copy_from_slice(&interp.memory.slice(memory.clone())),
     });
-    VmExecutedOperation { used: interp.gas.remaining(), push, mem, store: pending.store.clone() }
+    VmExecutedOperation { used: interp.gas.remaining(), push, mem, store: pending.store }
 }
 
 impl<CTX> Inspector<CTX, EthInterpreter> for VmTracer
