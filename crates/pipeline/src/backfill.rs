@@ -1,6 +1,8 @@
 use crate::{
-    BackfillError, compute, metrics,
-    persist::Op,
+    BackfillError,
+    compute::{self, TracedBlock},
+    metrics,
+    persist::{Fill, Op},
     pool::{Pool, Priority},
 };
 use prestate_host::Host;
@@ -11,6 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Heights looked at in one go.
 const STRIDE: u64 = 1024;
+/// Blocks executed and not durable yet; they share a sync. Some MB each at worst.
+const MAX_WRITING: usize = 16;
 /// How long to wait before looking again whether live blocks are done.
 const YIELD_PAUSE: Duration = Duration::from_millis(5);
 /// Failures kept with their reasons.
@@ -95,7 +99,12 @@ impl std::fmt::Debug for BackfillRun {
     }
 }
 
-type Pending = (u64, oneshot::Receiver<Result<(), String>>);
+/// Heights under way, highest first: executed, then written.
+#[derive(Debug, Default)]
+struct UnderWay {
+    executing: VecDeque<(u64, oneshot::Receiver<Result<TracedBlock, String>>)>,
+    writing: VecDeque<(u64, oneshot::Receiver<Result<(), String>>)>,
+}
 
 impl BackfillRun {
     pub(crate) fn checked(range: &RangeInclusive<u64>) -> Result<(), BackfillError> {
@@ -106,7 +115,7 @@ impl BackfillRun {
     }
 
     pub(crate) async fn run(self) {
-        let mut pending: VecDeque<Pending> = VecDeque::new();
+        let mut under_way = UnderWay::default();
         let (from, mut to) = (*self.range.start(), *self.range.end());
         'strides: loop {
             let low = from.max(to.saturating_sub(STRIDE - 1));
@@ -131,10 +140,8 @@ impl BackfillRun {
                 if self.ends() {
                     break 'strides;
                 }
-                pending.push_back((number, self.submit(number)));
-                while pending.len() > self.workers {
-                    self.settle(pending.pop_front()).await;
-                }
+                under_way.executing.push_back((number, self.execute(number)));
+                self.settle(&mut under_way, self.workers, MAX_WRITING).await;
                 if !self.pause.is_zero() {
                     tokio::time::sleep(self.pause).await;
                 }
@@ -144,9 +151,7 @@ impl BackfillRun {
             }
             to = low - 1;
         }
-        while !pending.is_empty() {
-            self.settle(pending.pop_front()).await;
-        }
+        self.settle(&mut under_way, 0, 0).await;
         self.progress.send_modify(|progress| progress.finished = true);
     }
 
@@ -154,30 +159,51 @@ impl BackfillRun {
         *self.cancel.borrow() || *self.stop.borrow()
     }
 
-    fn submit(&self, number: u64) -> oneshot::Receiver<Result<(), String>> {
+    fn execute(&self, number: u64) -> oneshot::Receiver<Result<TracedBlock, String>> {
         let (reply, result) = oneshot::channel();
-        let (host, ops) = (self.host.clone(), self.ops.clone());
+        let host = self.host.clone();
         self.pool.submit(Priority::Late, move || {
             // Nobody waits once the back-fill is gone.
-            let _ = reply.send(fill(&*host, &ops, number));
+            let _ = reply.send(trace(&*host, number));
         });
         result
     }
 
-    async fn settle(&self, pending: Option<Pending>) {
-        let Some((number, result)) = pending else { return };
-        match result.await {
-            Ok(Ok(())) => {
-                metrics::count(metrics::BACKFILLED, 1);
-                self.progress.send_modify(|progress| {
-                    progress.done += 1;
-                    progress.written += 1;
-                });
+    /// Waits until no more than so many heights are under way.
+    async fn settle(&self, under_way: &mut UnderWay, max_executing: usize, max_writing: usize) {
+        while under_way.executing.len() > max_executing {
+            let Some((number, traced)) = under_way.executing.pop_front() else { break };
+            match traced.await {
+                Ok(Ok(traced)) => under_way.writing.push_back((number, self.write(traced))),
+                Ok(Err(reason)) => self.failed(number, &reason),
+                // The pool closed; the height is left for the next time.
+                Err(_) => {}
             }
-            Ok(Err(reason)) => self.failed(number, &reason),
-            // The pool closed; the height is left for the next time.
-            Err(_) => {}
         }
+        while under_way.writing.len() > max_writing {
+            let Some((number, written)) = under_way.writing.pop_front() else { break };
+            match written.await {
+                Ok(Ok(())) => {
+                    metrics::count(metrics::BACKFILLED, 1);
+                    self.progress.send_modify(|progress| {
+                        progress.done += 1;
+                        progress.written += 1;
+                    });
+                }
+                Ok(Err(reason)) => self.failed(number, &reason),
+                // The writer ended, likewise.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn write(&self, traced: TracedBlock) -> oneshot::Receiver<Result<(), String>> {
+        let (reply, written) = oneshot::channel();
+        if let Some(ops) = self.ops.upgrade() {
+            // A writer that is gone drops the reply.
+            let _ = ops.send(Op::Fill(Fill { traced: traced.into(), reply }));
+        }
+        written
     }
 
     fn failed(&self, number: u64, reason: &str) {
@@ -193,13 +219,9 @@ impl BackfillRun {
     }
 }
 
-fn fill(host: &dyn Host, ops: &mpsc::WeakUnboundedSender<Op>, number: u64) -> Result<(), String> {
+fn trace(host: &dyn Host, number: u64) -> Result<TracedBlock, String> {
     let hash = host.canonical_hash(number).map_err(|error| error.to_string())?;
     let hash = hash.ok_or("the host holds no canonical block of this height")?;
-    let traced = compute::trace(host, BlockRef::new(number, hash), None, None);
-    let traced = traced.map_err(|failure| failure.to_string())?;
-    let (reply, filled) = oneshot::channel();
-    let stopped = "the pipeline stopped";
-    ops.upgrade().ok_or(stopped)?.send(Op::Fill(traced.into(), reply)).map_err(|_| stopped)?;
-    filled.blocking_recv().map_err(|_| stopped)?.map_err(|error| error.to_string())
+    compute::trace(host, BlockRef::new(number, hash), None, None)
+        .map_err(|failure| failure.to_string())
 }

@@ -6,7 +6,7 @@ use crate::{
     feed::Feed,
     intake::{Hint, Intake, Told},
     metrics,
-    persist::Op,
+    persist::{Fill, Op},
     pool::{Pool, Priority},
     published::PublishedBlock,
     redo::Redo,
@@ -372,11 +372,11 @@ fn again(
     }
     let (reply, filled) = oneshot::channel();
     if let Some(ops) = ops.upgrade() {
-        let _ = ops.send(Op::Fill(traced, reply));
+        let _ = ops.send(Op::Fill(Fill { traced, reply }));
     }
     match filled.blocking_recv() {
         Ok(Ok(())) => redo.done(&block),
-        Ok(Err(error)) => redo.unwritten(block, &error.to_string()),
+        Ok(Err(reason)) => redo.unwritten(block, &reason),
         Err(_) => {}
     }
 }

@@ -37,9 +37,16 @@ pub(crate) enum Op {
     /// The chain was taken back: it ends below this height.
     Truncate(u64),
     /// A block of the chain that was missing, or its facts were.
-    Fill(Arc<TracedBlock>, oneshot::Sender<Result<(), WriteError>>),
+    Fill(Fill),
     /// This block is missing for good.
     GiveUp(BlockRef),
+}
+
+/// A missing block, and who waits for it to be durable.
+#[derive(Debug)]
+pub(crate) struct Fill {
+    pub(crate) traced: Arc<TracedBlock>,
+    pub(crate) reply: oneshot::Sender<Result<(), String>>,
 }
 
 /// Durable and acknowledged blocks.
@@ -143,11 +150,20 @@ impl Persist {
                     }
                 }
                 Op::Truncate(first) => self.guarded(|this| this.truncate(first)),
-                Op::Fill(traced, reply) => self.guarded(|this| {
-                    let filled = this.fill(&traced);
-                    // Whoever asked may have gone.
-                    let _ = reply.send(filled);
-                }),
+                Op::Fill(first) => {
+                    let mut fills = vec![first];
+                    while fills.len() < MAX_BATCH_BLOCKS {
+                        match ahead.pop_front().or_else(|| ops.try_recv().ok()) {
+                            Some(Op::Fill(fill)) => fills.push(fill),
+                            Some(other) => {
+                                ahead.push_front(other);
+                                break;
+                            }
+                            None => break,
+                        }
+                    }
+                    self.guarded(|this| this.fill(fills));
+                }
                 Op::Base(block) => self.chain.push(block),
                 Op::GiveUp(block) => {
                     if self.chain.contains(&block) {
@@ -258,29 +274,53 @@ impl Persist {
         }
     }
 
-    /// Stores a block that was missing. On the chain it takes its place there.
-    fn fill(&mut self, traced: &TracedBlock) -> Result<(), WriteError> {
-        let block = traced.facts.summary.block;
-        let ours = self.chain.get(block.number);
-        let below_tip = self.chain.tip().is_some_and(|tip| block.number < tip.number);
-        let written = self.write(|_, archive| match ours {
-            Some(ours) if ours == block => {
-                append_on_top(archive, &traced.encoded, &traced.codes).map(|_| ())
-            }
-            // Off the chain by now; kept under its hash.
-            Some(_) => archive.append(&traced.encoded, &traced.codes, false).map(|_| ()),
-            // A height the chain in memory does not hold is vouched for by whoever asked, as far as
-            // the archive agrees.
-            None => archive.append(&traced.encoded, &traced.codes, below_tip).map(|_| ()),
+    /// Stores blocks that were missing. Those on the chain take their place there.
+    fn fill(&mut self, fills: Vec<Fill>) {
+        let written = self.write(|this, archive| {
+            let append = |fill: &Fill| match this.fill_one(archive, &fill.traced) {
+                // The batch is useless after that.
+                Err(WriteError::Engine(error)) => Err(WriteError::Engine(error)),
+                Err(error) => Ok(Err(error.to_string())),
+                Ok(()) => Ok(Ok(())),
+            };
+            fills.iter().map(append).collect::<Result<Vec<_>, _>>()
         });
-        match &written {
-            Ok(()) => {
-                self.holes.remove(&block.number);
+        let results = match written {
+            Ok(results) => results,
+            Err(error) => {
+                self.refused(&error);
+                vec![Err(error.to_string()); fills.len()]
+            }
+        };
+        for (fill, result) in fills.into_iter().zip(results) {
+            if result.is_ok() {
+                self.holes.remove(&fill.traced.facts.summary.block.number);
                 self.since_prune += 1;
             }
-            Err(error) => self.refused(error),
+            // Whoever asked may have gone.
+            let _ = fill.reply.send(result);
         }
-        written
+    }
+
+    fn fill_one(
+        &self,
+        archive: &mut ArchiveBatch<'_>,
+        traced: &TracedBlock,
+    ) -> Result<(), WriteError> {
+        let block = traced.facts.summary.block;
+        let TracedBlock { encoded, codes, .. } = traced;
+        match self.chain.get(block.number) {
+            Some(ours) if ours == block => append_on_top(archive, encoded, codes)?,
+            // Off the chain by now; kept under its hash.
+            Some(_) => archive.append(encoded, codes, false)?,
+            // A height the chain in memory does not hold is vouched for by whoever asked, as far as
+            // the archive agrees.
+            None => {
+                let below = self.chain.tip().is_some_and(|tip| block.number < tip.number);
+                archive.append(encoded, codes, below)?
+            }
+        };
+        Ok(())
     }
 
     /// One durable batch, beginning with what earlier ones owe. Without an archive nothing is

@@ -9,7 +9,8 @@ pub struct PipelineStatus {
     pub host_head: Option<BlockRef>,
     /// The newest block published.
     pub head: Option<BlockRef>,
-    /// Everything up to this block is durable, or given up. Without an archive: published.
+    /// Everything up to this block is durable, or given up, or was jumped over after an absence too
+    /// long to heal. Without an archive: published.
     pub durable: Option<BlockRef>,
     /// What was acknowledged to the host: durable, and finalized where the host knows of finality.
     pub acknowledged: Option<BlockRef>,

@@ -40,7 +40,7 @@ async fn it_is_resumed_after_a_cancel_and_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let head = tree.extend(tree.genesis, 10, 30);
     let host = TestHost::new(&tree.chain);
-    let slowly = PipelineConfig { backfill_pause: Duration::from_millis(5), ..config() };
+    let slowly = PipelineConfig { backfill_pause: Duration::from_millis(40), ..config() };
     let pipeline = start_with(&tree, host.clone(), folder.path(), slowly);
     settle(&pipeline, &*host);
     let mut first = pipeline.backfill(1..=29).unwrap();
