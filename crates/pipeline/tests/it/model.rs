@@ -2,7 +2,9 @@
 
 use crate::chain::{TestHost, Tree};
 use prestate_host::Host;
-use prestate_pipeline::{Backoff, Pipeline, PipelineConfig, PipelineHandle, Subscription, Update};
+use prestate_pipeline::{
+    Backoff, CutReason, Pipeline, PipelineConfig, PipelineHandle, Subscription, Update,
+};
 use prestate_store::{Archive, ArchiveOptions, ArchiveReader, KeptBlock};
 use prestate_types::BlockRef;
 use std::{
@@ -113,23 +115,72 @@ impl Reader {
 
     async fn apply(&mut self, tree: &Tree, update: &Update) {
         self.steps += 1;
-        match update {
-            Update::Commit(block) => {
-                let at = block.summary().block;
-                assert_eq!(block.summary().parent_hash, self.at.hash, "gap before {at}");
-                assert_eq!(*block.diff(), tree.difference(&at.hash), "block {at}");
-                let facts = block.facts().await.unwrap();
-                assert_eq!(facts.fold(), *block.diff(), "transactions of block {at}");
-                self.at = at;
-            }
-            Update::Revert(block) => {
-                let summary = block.summary();
-                assert_eq!(summary.block, self.at, "reverted what was not the tip");
-                assert_eq!(*block.diff(), tree.difference(&self.at.hash));
-                self.at = BlockRef::new(self.at.number - 1, summary.parent_hash);
-            }
-            Update::Cut(reason) => panic!("cut off: {reason}"),
-        }
+        self.at = apply(tree, self.at, update).await;
         assert_eq!(self.at, self.subscription.position());
+    }
+}
+
+/// A subscriber that reads without a pause, on a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    updates: std::sync::mpsc::Receiver<Update>,
+    thread: std::thread::JoinHandle<()>,
+    at: BlockRef,
+}
+
+impl Listener {
+    pub(crate) fn new(pipeline: &PipelineHandle) -> Self {
+        let mut subscription = pipeline.subscribe(None).unwrap();
+        let at = subscription.position();
+        let (send, updates) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                while let Some(update) = subscription.next().await {
+                    if matches!(&update, Update::Cut(CutReason::Stopped)) {
+                        return;
+                    }
+                    send.send(update).unwrap();
+                }
+            });
+        });
+        Self { updates, thread, at }
+    }
+
+    /// Checks everything that came, which has to lead to a block.
+    pub(crate) async fn check(&mut self, tree: &Tree, to: BlockRef) -> u64 {
+        let mut steps = 0;
+        while self.at != to {
+            let update = self.updates.recv_timeout(HANG).expect("no update came");
+            self.at = apply(tree, self.at, &update).await;
+            steps += 1;
+        }
+        steps
+    }
+
+    /// Waits for its end, which comes with the pipeline's.
+    pub(crate) fn join(self) {
+        self.thread.join().unwrap();
+    }
+}
+
+/// Checks one step from a block and returns where it leads.
+async fn apply(tree: &Tree, from: BlockRef, update: &Update) -> BlockRef {
+    match update {
+        Update::Commit(block) => {
+            let at = block.summary().block;
+            assert_eq!(block.summary().parent_hash, from.hash, "gap before {at}");
+            assert_eq!(*block.diff(), tree.difference(&at.hash), "block {at}");
+            let facts = block.facts().await.unwrap();
+            assert_eq!(facts.fold(), *block.diff(), "transactions of block {at}");
+            at
+        }
+        Update::Revert(block) => {
+            let summary = block.summary();
+            assert_eq!(summary.block, from, "reverted what was not the tip");
+            assert_eq!(*block.diff(), tree.difference(&from.hash));
+            BlockRef::new(from.number - 1, summary.parent_hash)
+        }
+        Update::Cut(reason) => panic!("cut off: {reason}"),
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::{
     chain::{TestHost, Tree},
-    model::{Reader, check_archive, settle, start},
+    model::{Listener, Reader, check_archive, config, settle, start_with},
     random::Random,
 };
 use prestate_host::{Host, Notification};
-use prestate_pipeline::PipelineHandle;
+use prestate_pipeline::{PipelineConfig, PipelineHandle};
 use prestate_types::BlockRef;
 use std::{path::Path, sync::Arc};
 
@@ -21,12 +21,28 @@ fn number(name: &str, default: u64) -> u64 {
 /// Deepest reorg made.
 const MAX_DEPTH: u64 = 64;
 
+/// Every other run has hardly any room.
+fn config_of(seed: u64) -> PipelineConfig {
+    if seed % 2 == 0 {
+        return config();
+    }
+    PipelineConfig {
+        workers: 1,
+        max_in_flight_blocks: 3,
+        max_queued_notifications: 2,
+        recent_blocks: 2,
+        ..config()
+    }
+}
+
 struct World {
     tree: Tree,
     host: Arc<TestHost>,
     session: Option<PipelineHandle>,
+    config: PipelineConfig,
     random: Random,
     readers: Vec<Reader>,
+    listener: Option<Listener>,
     /// Heads there were, to go back to.
     heads: Vec<BlockRef>,
     salt: u64,
@@ -37,16 +53,20 @@ impl World {
     fn new(seed: u64, folder: &Path) -> Self {
         let tree = Tree::new();
         let host = TestHost::new(&tree.chain);
-        let pipeline = start(&tree, host.clone(), folder);
+        let config = config_of(seed);
+        let pipeline = start_with(&tree, host.clone(), folder, config.clone());
         let heads = vec![tree.genesis];
         let readers = vec![Reader::new(&pipeline, tree.genesis)];
+        let listener = Some(Listener::new(&pipeline));
         let random = Random::new(seed);
         Self {
             tree,
             host,
             session: Some(pipeline),
+            config,
             random,
             readers,
+            listener,
             heads,
             salt: seed << 32,
             depths: Vec::new(),
@@ -143,13 +163,16 @@ impl World {
         let places: Vec<_> = self.readers.drain(..).map(|reader| reader.at).collect();
         // As a new process would, the next session opens the archive itself.
         self.session.take().unwrap().shutdown();
+        self.listener.take().unwrap().join();
         self.host = TestHost::new(&self.tree.chain);
         // The chain may have moved while nobody looked.
         if self.random.one_in(2) {
             self.change();
             self.tree.told();
         }
-        self.session = Some(start(&self.tree, self.host.clone(), folder));
+        let config = self.config.clone();
+        self.session = Some(start_with(&self.tree, self.host.clone(), folder, config));
+        self.listener = Some(Listener::new(self.pipeline()));
         // All come back to where they were; a new one starts at the first block.
         for place in places {
             if place.number > 0 {
@@ -178,6 +201,7 @@ fn run(seed: u64, steps: u64) {
         if head.number > 0 {
             check_archive(&world.tree, world.pipeline().archive().unwrap(), 1, head);
         }
+        reached += runtime.block_on(world.listener.as_mut().unwrap().check(&world.tree, head));
         let slow = world.random.below(3);
         for (place, reader) in (0u64..).zip(&mut world.readers) {
             // One of them is left behind for a while.
