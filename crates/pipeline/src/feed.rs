@@ -132,7 +132,8 @@ impl Feed {
     /// Where to go from a block. May read the disk for blocks below those in memory.
     pub(crate) fn step(&self, from: BlockRef) -> Result<Step, ReadError> {
         let view = self.view.read();
-        let Some(tip) = view.chain.tip() else { return Ok(Step::Back) };
+        // Between the last block taken back and the first one put on.
+        let Some(tip) = view.chain.tip() else { return Ok(Step::Stay) };
         let canonical = |number: u64| {
             if let Some(block) = view.chain.get(number) {
                 return Ok::<_, ReadError>(Some(block));
@@ -167,5 +168,36 @@ impl Feed {
     pub(crate) fn subscriber_left(&self) {
         let count = self.subscribers.fetch_sub(1, Ordering::Relaxed) - 1;
         metrics::set(metrics::SUBSCRIBERS, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(number: u64, fork: u8) -> BlockRef {
+        BlockRef::new(number, B256::repeat_byte(fork))
+    }
+
+    #[test]
+    fn a_reader_below_waits_while_the_whole_chain_is_replaced() {
+        let (below, old, new) = (block(6, 1), block(7, 2), block(7, 3));
+        let feed = Feed::new(Chain::new([old]), None, 1, 1);
+        let step = |from| feed.step(from).unwrap();
+        assert_eq!(step(below), Step::On { next: old, behind: 1 });
+        assert_eq!(feed.truncate(7), 1);
+        assert_eq!(step(below), Step::Stay);
+        feed.push(below, None);
+        assert_eq!((step(below), step(old)), (Step::Stay, Step::Back));
+        feed.push(new, None);
+        assert_eq!((step(below), step(old)), (Step::On { next: new, behind: 1 }, Step::Back));
+    }
+
+    #[test]
+    fn a_jump_shows_as_a_gap() {
+        let feed = Feed::new(Chain::new([block(7, 1)]), None, 1, 1);
+        feed.push(block(20, 1), None);
+        assert_eq!(feed.step(block(7, 1)).unwrap(), Step::Gap { number: 8 });
+        assert_eq!(feed.step(block(20, 1)).unwrap(), Step::Stay);
     }
 }

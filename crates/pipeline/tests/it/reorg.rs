@@ -23,7 +23,7 @@ const MAX_DEPTH: u64 = 64;
 
 /// Every other run has hardly any room.
 fn config_of(seed: u64) -> PipelineConfig {
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         return config();
     }
     PipelineConfig {
