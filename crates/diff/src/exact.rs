@@ -41,7 +41,8 @@ impl TxLookups {
     /// Takes the look-ups of a transaction that ran with the inspector, and resets it.
     ///
     /// The tracer snapshots an account at its first look-up. That is the value before the
-    /// transaction: whatever changes an account looks it up first.
+    /// transaction, since whatever changes an account looks it up first; but for accounts made by a
+    /// CREATE2 that the tracer passed over (rule B11).
     pub(crate) fn take<R: StateReader + 'static>(
         step: &mut TxStep<'_, '_, R, LookupInspector>,
         tx: Recovered<&EthereumTxEnvelope<TxEip4844>>,
@@ -70,8 +71,9 @@ impl TxLookups {
         addresses.sort_unstable();
         let mut lookups = Vec::with_capacity(addresses.len());
         for address in addresses {
-            let before = basic(state, address)?;
-            let after = after(step.changes, &address).unwrap_or(before);
+            let found = basic(state, address)?;
+            let after = after(step.changes, &address).unwrap_or(found);
+            let before = seen.made_before_look_up(&address).or(found);
             for side in [before, after].into_iter().flatten() {
                 add_code(codes, state, step.changes, &address, side.code_hash)?;
             }

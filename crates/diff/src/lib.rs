@@ -22,8 +22,8 @@ mod warm_up;
 
 pub use bundle::block_diff;
 pub use call::{
-    AccountOverride, BlockOverrides, CallEnvironment, CallError, CallState, CallTrace, Message,
-    OverrideError, PrefixError, StateOverrides, state_before, trace_call,
+    AccountOverride, Before, BlockOverrides, CallEnvironment, CallError, CallState, CallTrace,
+    Message, OverrideError, PrefixError, StateOverrides, state_before, trace_call,
 };
 pub use changes::state_diff;
 pub use driver::{BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep, evm_env};

@@ -6,10 +6,11 @@
 //! `step_end`, unless the instruction halted. What fails later, inside the operation (call depth,
 //! balance, collision), shows only when the frame starts, after `step_end`: it counts (rule B5).
 
-use crate::tracers::operation;
+use crate::{changes::info, tracers::operation};
 use alloy_primitives::{
     Address, B256, U256, keccak256, map::AddressMap, map::AddressSet, map::B256Set,
 };
+use prestate_types::AccountInfo;
 use revm::{
     Database, Inspector,
     bytecode::opcode,
@@ -46,6 +47,11 @@ pub struct LookupInspector {
     slots: AddressMap<B256Set>,
     created: AddressSet,
     deleted: AddressSet,
+    /// Accounts as they were at their first look-up, where that is not how the transaction found
+    /// them: made in it by a CREATE2 that the tracer passed over (rule B11).
+    midway: AddressMap<AccountInfo>,
+    /// The pending operand's account as it is now, if it was made in this transaction.
+    pending_made: Option<AccountInfo>,
     /// The transaction's own frame has begun.
     begun: bool,
 }
@@ -56,9 +62,24 @@ impl LookupInspector {
         *self = Self::default();
     }
 
-    /// Looks an account up.
+    /// Looks an account up that is as the transaction found it.
     pub fn account(&mut self, address: Address) {
         self.accounts.insert(address);
+        self.midway.remove(&address);
+    }
+
+    /// Looks up the account of an operand.
+    fn operand_account(&mut self, address: Address) {
+        if self.accounts.insert(address)
+            && let Some(made) = self.pending_made
+        {
+            self.midway.insert(address, made);
+        }
+    }
+
+    /// An account as it was at its first look-up, if the transaction did not find it so.
+    pub fn made_before_look_up(&self, address: &Address) -> Option<AccountInfo> {
+        self.midway.get(address).copied()
     }
 
     /// Whether the slot was looked up.
@@ -104,6 +125,7 @@ where
 
     fn step(&mut self, interp: &mut Interpreter<EthInterpreter>, context: &mut CTX) {
         self.pending = operand(interp, context);
+        self.pending_made = self.pending.and_then(|pending| made(context, pending));
         // An opcode that the fork does not have passes Geth's checks and fails when it runs.
         self.undefined = self.pending.is_some()
             && operation(interp.bytecode.opcode(), context.cfg().spec().into()).is_none();
@@ -119,28 +141,43 @@ where
             Pending::Slot(address, slot) => {
                 self.slots.entry(address).or_default().insert(slot);
             }
-            Pending::Account(address) => self.account(address),
+            Pending::Account(address) => self.operand_account(address),
             Pending::SelfDestruct { executing, beneficiary } => {
-                self.account(beneficiary);
+                self.operand_account(beneficiary);
                 let cancun = context.cfg().spec().into().is_enabled_in(SpecId::CANCUN);
                 if !cancun || self.created.contains(&executing) {
                     self.deleted.insert(executing);
                 }
             }
             Pending::Call(address) => {
-                self.account(address);
+                self.operand_account(address);
                 if context.cfg().spec().into().is_enabled_in(SpecId::PRAGUE)
                     && let Some(target) = delegation(context, address)
                 {
-                    self.account(target);
+                    self.accounts.insert(target);
                 }
             }
             Pending::Create(address) => {
-                self.account(address);
+                self.operand_account(address);
                 self.created.insert(address);
             }
         }
     }
+}
+
+/// The operand's account as it is now, if this transaction made it. Whatever else changes an
+/// account looks it up first.
+fn made<CTX: ContextTr<Journal: JournalExt>>(
+    context: &CTX,
+    pending: Pending,
+) -> Option<AccountInfo> {
+    let address = match pending {
+        Pending::Slot(..) => return None,
+        Pending::SelfDestruct { beneficiary, .. } => beneficiary,
+        Pending::Account(address) | Pending::Call(address) | Pending::Create(address) => address,
+    };
+    let account = context.journal().evm_state().get(&address)?;
+    account.is_created().then(|| info(&account.info))
 }
 
 /// The target that an account's code delegates to now (EIP-7702), if it does.

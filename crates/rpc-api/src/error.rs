@@ -51,13 +51,12 @@ impl RpcError {
         Self::new(code::INVALID_PARAMS, message)
     }
 
-    /// An unknown method (-32601), in Geth's words.
+    /// An unknown method (-32601), in Geth's words. The caller bounds the name's length, so that a
+    /// huge one does not come back (go-ethereum#31711).
     pub fn method_not_found(method: &str) -> Self {
-        // Geth caps the echo so that a huge name does not come back (go-ethereum#31711).
-        let shown: String = method.chars().take(256).collect();
         Self::new(
             code::METHOD_NOT_FOUND,
-            format!("the method {shown} does not exist/is not available"),
+            format!("the method {method} does not exist/is not available"),
         )
     }
 

@@ -5,24 +5,32 @@ use prestate_rpc_api::RpcError;
 use serde_json::value::RawValue;
 
 /// The parameters of one call.
+///
+/// Geth decodes one by one and counts last, so that a wrong argument is named before one too many:
+/// a method reads what it takes and then calls [`Args::end`].
 #[derive(Debug)]
 pub(crate) struct Args<'a>(Vec<&'a RawValue>);
 
 impl<'a> Args<'a> {
     /// Cuts `params`; nothing and `null` are no arguments.
-    pub(crate) fn cut(params: Option<&'a RawValue>, most: usize) -> Result<Self, RpcError> {
+    pub(crate) fn cut(params: Option<&'a RawValue>) -> Result<Self, RpcError> {
         let args = match params.map(|raw| raw.get().trim()) {
             None | Some("null") => Vec::new(),
             Some(text) if text.starts_with('[') => serde_json::from_str(text)
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?,
             Some(_) => return Err(RpcError::invalid_params("non-array args")),
         };
-        if args.len() > most {
+        Ok(Self(args))
+    }
+
+    /// Refuses more than `most` arguments.
+    pub(crate) fn end(&self, most: usize) -> Result<(), RpcError> {
+        if self.0.len() > most {
             return Err(RpcError::invalid_params(format!(
                 "too many arguments, want at most {most}"
             )));
         }
-        Ok(Self(args))
+        Ok(())
     }
 
     /// An argument that may be left out or null.

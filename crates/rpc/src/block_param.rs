@@ -98,17 +98,25 @@ fn object(object: Object) -> Result<BlockParam, String> {
         (None, None) => Err("must specify either BlockHash or BlockNumber".to_owned()),
         (Some(hash), None) => {
             let canonical = object.require_canonical.unwrap_or_default();
-            let hash = hash.parse().map_err(|_| format!("invalid block hash {hash:?}"))?;
+            // Geth cannot read the object then, and tries it as a string.
+            let hash = whole_hash(&hash)
+                .ok_or("json: cannot unmarshal object into Go value of type string")?;
             Ok(BlockParam::Hash { hash, canonical })
         }
         (None, Some(number)) => plain_number(&number),
     }
 }
 
+/// `0x` and 64 digits.
+fn whole_hash(text: &str) -> Option<B256> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    (digits.len() == 64).then(|| digits.parse().ok()).flatten()
+}
+
 fn plain(text: &str) -> Result<BlockParam, String> {
     // 0x and 64 digits is a hash, whatever else it could be.
     if text.len() == 66 {
-        let hash = text.parse().map_err(|_| "invalid hex string".to_owned())?;
+        let hash = whole_hash(text).ok_or("invalid hex string")?;
         return Ok(BlockParam::Hash { hash, canonical: false });
     }
     plain_number(text)

@@ -48,9 +48,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let param = BlockParam::number(&args, 0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
+        args.end(2)?;
         self.trace_block(self.block(param)?, config).await
     }
 
@@ -58,9 +59,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
+        args.end(2)?;
         self.trace_block(self.by_hash(hash)?, config).await
     }
 
@@ -68,9 +70,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let rlp = args.bytes(0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
+        args.end(2)?;
         let block = decode_block(&rlp)?;
         self.trace_block(Arc::new(block), config).await
     }
@@ -79,9 +82,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
+        args.end(2)?;
         let (place, block) = self.place(hash)?;
         let block = self.traceable(block)?;
         let tracer = config.tracer?;
@@ -373,11 +377,39 @@ fn decode_block(rlp: &[u8]) -> Result<RecoveredBlock, RpcError> {
     RecoveredBlock::try_recover_unchecked(block).map_err(|error| undecodable(error.to_string()))
 }
 
+/// Fields that every header has (Yellow Paper 4.3).
+const HEADER_FIELDS: usize = 15;
+
+/// Whether the block's header is a list that is whole but has too few elements.
+fn header_too_short(rlp: &[u8]) -> bool {
+    fn list<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+        alloy_rlp::Header::decode_bytes(bytes, true).ok()
+    }
+    let mut rest = rlp;
+    let Some(mut fields) = list(&mut rest).and_then(|mut block| list(&mut block)) else {
+        return false;
+    };
+    let mut count = 0;
+    while !fields.is_empty() {
+        match alloy_rlp::Header::decode(&mut fields) {
+            Ok(item) if item.payload_length <= fields.len() => {
+                fields = &fields[item.payload_length..];
+            }
+            _ => return false,
+        }
+        count += 1;
+    }
+    count < HEADER_FIELDS
+}
+
 /// Geth's words for what is wrong with the RLP of a block (`rlp/decode.go`).
 fn rlp_reason(rlp: &[u8], error: &alloy_rlp::Error) -> String {
     use alloy_rlp::Error;
     match error {
         _ if rlp.is_empty() => "EOF".to_owned(),
+        _ if header_too_short(rlp) => "rlp: too few elements for types.Header, decoding into \
+             (types.Block)(types.extblock).Header"
+            .to_owned(),
         Error::UnexpectedString => "rlp: expected input list for types.extblock".to_owned(),
         Error::InputTooShort if rlp[0] >= 0xc0 && rlp.len() == 1 + usize::from(rlp[0] - 0xc0) => {
             "rlp: too few elements for types.extblock".to_owned()

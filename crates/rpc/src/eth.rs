@@ -14,32 +14,33 @@ type Params<'a> = Option<&'a RawValue>;
 
 impl Shared {
     pub(crate) fn chain_id(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        Args::cut(params, 0)?;
+        Args::cut(params)?.end(0)?;
         Ok(Answer::uncached(format!("\"0x{:x}\"", self.host.spec().chain_id())))
     }
 
     pub(crate) fn net_version(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        Args::cut(params, 0)?;
+        Args::cut(params)?.end(0)?;
         Ok(Answer::uncached(format!("\"{}\"", self.host.spec().chain_id())))
     }
 
     pub(crate) fn client_version(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        Args::cut(params, 0)?;
+        Args::cut(params)?.end(0)?;
         let version = env!("CARGO_PKG_VERSION");
         Ok(Answer::uncached(format!("\"prestate/v{version}/{}\"", self.host.info().kind)))
     }
 
     pub(crate) fn block_number(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        Args::cut(params, 0)?;
+        Args::cut(params)?.end(0)?;
         let head = self.host.head().map_err(faults::host)?;
         Ok(Answer::uncached(format!("\"0x{:x}\"", head.number)))
     }
 
     pub(crate) fn block_by_number(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let param = BlockParam::number(&args, 0)?;
         args.required(1)?;
         let full = args.flag(1)?;
+        args.end(2)?;
         if let BlockParam::Number(number) = param
             && self.host.canonical_hash(number).map_err(faults::host)?.is_none()
         {
@@ -49,10 +50,11 @@ impl Shared {
     }
 
     pub(crate) fn block_by_hash(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
         args.required(1)?;
         let full = args.flag(1)?;
+        args.end(2)?;
         match self.host.block(hash).map_err(faults::host)? {
             Some(block) => block_json(&block, full),
             None => Ok(Answer::uncached("null")),

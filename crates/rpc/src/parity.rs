@@ -35,10 +35,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 1)?;
-        let Some(block) = self.known(BlockParam::any(&args, 0)?)? else {
-            return Ok(Answer::uncached("null"));
-        };
+        let args = Args::cut(params)?;
+        let param = BlockParam::any(&args, 0)?;
+        args.end(1)?;
+        let Some(block) = self.known(param)? else { return Ok(Answer::uncached("null")) };
         let shared = Arc::clone(self);
         self.kept("parity block", block.hash(), String::new(), move |cancel| {
             let clock = Clock::new(TX_TIMEOUT, cancel);
@@ -58,8 +58,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 1)?;
-        self.calls_of(args.hash(0)?, None).await
+        let args = Args::cut(params)?;
+        let hash = args.hash(0)?;
+        args.end(1)?;
+        self.calls_of(hash, None).await
     }
 
     /// `trace_get(hash, traceAddress)`: the call at that address; null if there is none.
@@ -70,10 +72,11 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
         args.required(1)?;
         let address: Vec<Index> = args.parsed(1)?.unwrap_or_default();
+        args.end(2)?;
         let address = address.into_iter().map(|Index(index)| index).collect();
         self.calls_of(hash, Some(address)).await
     }
@@ -118,9 +121,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let param = BlockParam::any(&args, 0)?;
         let types = Types::parse(&args, 1)?;
+        args.end(2)?;
         let Some(block) = self.known(param)? else { return Ok(Answer::uncached("null")) };
         let shared = Arc::clone(self);
         if types.opcodes() {
@@ -165,9 +169,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
         let types = Types::parse(&args, 1)?;
+        args.end(2)?;
         let (place, block) = self.place(hash)?;
         let shared = Arc::clone(self);
         let options = format!("{} {}", place.index, types.key());

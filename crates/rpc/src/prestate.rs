@@ -90,9 +90,10 @@ impl Shared {
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
         let view = View::of(args.parsed(1)?.unwrap_or_default())?;
+        args.end(2)?;
         let (place, block) = self.place(hash)?;
         let shared = Arc::clone(self);
         let key = format!("{} {}", place.index, view.key());
@@ -109,7 +110,7 @@ impl Shared {
     }
 
     pub(crate) fn status(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        Args::cut(params, 0)?;
+        Args::cut(params)?.end(0)?;
         let host = &self.host;
         let info = host.info();
         let at = |block: Option<BlockRef>| {
@@ -143,7 +144,7 @@ impl Shared {
     }
 
     pub(crate) fn cache_status(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        Args::cut(params, 0)?;
+        Args::cut(params)?.end(0)?;
         Ok(Answer::uncached(json!({ "responseCache": self.cache_json() }).to_string()))
     }
 
@@ -170,9 +171,10 @@ impl Shared {
     }
 
     fn block_and_view(&self, params: Params<'_>) -> Result<(Arc<RecoveredBlock>, View), RpcError> {
-        let args = Args::cut(params, 2)?;
+        let args = Args::cut(params)?;
         let param = BlockParam::any(&args, 0)?;
         let view = View::of(args.parsed(1)?.unwrap_or_default())?;
+        args.end(2)?;
         let block = self.block(param)?;
         if block.number == 0 {
             return Err(RpcError::server("genesis has no diff: it follows no other state"));

@@ -14,6 +14,16 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 type Params<'a> = Option<&'a RawValue>;
 
+/// What a block parameter names.
+enum Named {
+    /// A block.
+    Block(Arc<RecoveredBlock>),
+    /// A number that is not there.
+    NoNumber,
+    /// A hash that is not there, with the error most methods give.
+    NoHash(RpcError),
+}
+
 impl Shared {
     pub(crate) fn raw_block(&self, params: Params<'_>) -> Result<Answer, RpcError> {
         self.raw(params, |block| alloy_rlp::encode(block.clone_block()))
@@ -29,29 +39,40 @@ impl Shared {
         encode: impl FnOnce(&RecoveredBlock) -> Vec<u8>,
     ) -> Result<Answer, RpcError> {
         match self.named(params)? {
-            Some(block) => Ok(hex(&encode(&block))),
+            Named::Block(block) => Ok(hex(&encode(&block))),
             // Geth answers an unknown number with nothing, not with an error.
-            None => Ok(Answer::uncached("\"0x\"")),
+            Named::NoNumber => Ok(Answer::uncached("\"0x\"")),
+            Named::NoHash(fault) => Err(fault),
         }
     }
 
-    /// The block named, `None` for a number that is not there.
-    fn named(&self, params: Params<'_>) -> Result<Option<Arc<RecoveredBlock>>, RpcError> {
-        let args = Args::cut(params, 1)?;
+    /// The block named.
+    fn named(&self, params: Params<'_>) -> Result<Named, RpcError> {
+        let args = Args::cut(params)?;
         let param = BlockParam::any(&args, 0)?;
+        args.end(1)?;
         if let BlockParam::Number(number) = param
             && self.host.canonical_hash(number).map_err(faults::host)?.is_none()
         {
-            return Ok(None);
+            return Ok(Named::NoNumber);
         }
-        self.block(param).map(Some)
+        if let BlockParam::Hash { hash, .. } = param
+            && self.host.block(hash).map_err(faults::host)?.is_none()
+        {
+            return Ok(Named::NoHash(RpcError::server(format!("block {hash} not found"))));
+        }
+        self.block(param).map(Named::Block)
     }
 
     pub(crate) async fn raw_receipts(
         self: &Arc<Self>,
         params: Params<'_>,
     ) -> Result<Answer, RpcError> {
-        let Some(block) = self.named(params)? else { return Ok(Answer::uncached("null")) };
+        let block = match self.named(params)? {
+            Named::Block(block) => block,
+            Named::NoNumber => return Ok(Answer::uncached("null")),
+            Named::NoHash(_) => return Ok(Answer::uncached("[]")),
+        };
         if block.body().transactions.is_empty() {
             return Ok(Answer::uncached("[]"));
         }
@@ -78,8 +99,9 @@ impl Shared {
     }
 
     pub(crate) fn raw_transaction(&self, params: Params<'_>) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 1)?;
+        let args = Args::cut(params)?;
         let hash = args.hash(0)?;
+        args.end(1)?;
         let Some(place) = self.host.transaction(hash).map_err(faults::host)? else {
             return Ok(Answer::uncached("\"0x\""));
         };

@@ -12,10 +12,10 @@ use crate::{
     trace_config::{TraceCallConfig, TraceConfig},
 };
 use prestate_diff::{
-    BlockOverrides, CallEnvironment, CallError, CallState, CallTrace, Execution, OverrideError,
-    PrefixError, StateOverrides, state_before, trace_call,
+    Before, BlockOverrides, CallEnvironment, CallError, CallState, CallTrace, Execution,
+    OverrideError, PrefixError, StateOverrides, state_before, trace_call,
 };
-use prestate_host::{RecoveredBlock, StateError, StateReader, summary};
+use prestate_host::{RecoveredBlock, StateError, summary};
 use prestate_rpc_api::RpcError;
 use prestate_wire::{KnownCodes, RopeBuilder, StepText, write_trace};
 use serde_json::value::RawValue;
@@ -26,13 +26,14 @@ impl Shared {
         self: &Arc<Self>,
         params: Option<&RawValue>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 3)?;
+        let args = Args::cut(params)?;
         let call = CallArgs::parse(args.required(0)?).map_err(|text| invalid(0, &text))?;
         let param = match args.optional(1) {
             Some(_) => BlockParam::any(&args, 1)?,
             None => BlockParam::Latest,
         };
         let config = TraceCallConfig::parse(args.optional(2), 2)?;
+        args.end(3)?;
         let wrong = |text: String| invalid(2, &text);
         let accounts =
             call_args::state_overrides(config.state_overrides.as_deref()).map_err(wrong)?;
@@ -80,7 +81,7 @@ impl CallWork {
     /// In Geth's order: state, overrides, the call, the tracer, execution.
     fn run(self, cancel: &Cancel) -> Result<Made, RpcError> {
         let started = Instant::now();
-        let state = self.state(cancel)?;
+        let Before { state, logs } = self.place(cancel)?;
         let Self { shared, block, call, accounts, header, refused, config, .. } = self;
         if let Some(refused) = refused {
             return Err(RpcError::server(refused));
@@ -96,6 +97,7 @@ impl CallWork {
             tracer: &tracer,
             max_step_bytes: shared.config.max_struct_log_bytes,
             deadline: Clock::new(config.timeout, cancel),
+            logs_before: logs,
         };
         let (output, codes) = trace_call(&message, environment, state, trace, StepText::default)
             .map_err(call_fault)?;
@@ -107,11 +109,13 @@ impl CallWork {
         Ok((out.finish(), Timing { execute, encode }))
     }
 
-    fn state(&self, cancel: &Cancel) -> Result<Box<dyn StateReader>, RpcError> {
+    /// Where the call runs.
+    fn place(&self, cancel: &Cancel) -> Result<Before, RpcError> {
         let Self { shared, block, tx_index, .. } = self;
         let host = &shared.host;
         let Some(index) = *tx_index else {
-            return host.state_after(block.hash()).map_err(faults::state);
+            let state = host.state_after(block.hash()).map_err(faults::state)?;
+            return Ok(Before { state, logs: 0 });
         };
         if block.number == 0 {
             return Err(RpcError::server("no transaction in genesis"));

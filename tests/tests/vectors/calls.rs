@@ -115,8 +115,8 @@ fn call_vectors_state_what_we_say() {
             only_top_call: vector.option("onlyTopCall"),
         })
     };
-    compare(&root, "call_tracer", 15, with_log, |stated| call_frame(stated));
-    compare(&root, "call_tracer_withLog", 10, with_log, |stated| call_frame(stated));
+    compare(&root, "call_tracer", 15, with_log, call_frame);
+    compare(&root, "call_tracer_withLog", 10, with_log, call_frame);
     for (folder, count, reason) in LEFT_OUT {
         println!("left out: {folder} ({count}): {reason}");
         assert_eq!(vectors(&root, folder).len(), count);

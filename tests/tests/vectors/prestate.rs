@@ -131,7 +131,7 @@ impl Vector {
         let params = spec.blob_params_at(timestamp);
         // Excess blob gas is zero below: Geth computes the blob fee from a parent without blob
         // fields of its own (`tracetest/util.go`, `toBlockContext`), whatever the genesis says.
-        let prague = !self.genesis.config.prague_time.is_none_or(|time| timestamp < time);
+        let prague = self.genesis.config.prague_time.is_some_and(|time| timestamp >= time);
         let header = Header {
             number,
             timestamp,

@@ -9,7 +9,7 @@ mod prefix;
 pub use environment::{BlockOverrides, CallEnvironment};
 pub use message::Message;
 pub use overrides::{AccountOverride, CallState, OverrideError, StateOverrides};
-pub use prefix::{PrefixError, state_before};
+pub use prefix::{Before, PrefixError, state_before};
 
 use crate::{
     BlockState, Deadline, TraceInspector, TxContext, TxStep, Watched, driver::state_error,
@@ -58,6 +58,8 @@ pub struct CallTrace<'a, D> {
     pub max_step_bytes: u64,
     /// Asked inside the message and after it.
     pub deadline: D,
+    /// Logs of the block that stand before the message's own.
+    pub logs_before: u64,
 }
 
 /// Executes a message and hands out what the tracer found, with the codes of the accounts in it.
@@ -88,7 +90,8 @@ where
 
     let warm = precompiles.as_ref().map(|_| environment.precompile_addresses());
     let mut database: BlockState<_> = State::builder().with_database(ReaderDb(reader)).build();
-    let inspector = TraceInspector::new(trace.tracer, trace.max_step_bytes, &mut sink);
+    let mut inspector = TraceInspector::new(trace.tracer, trace.max_step_bytes, &mut sink);
+    inspector.skip_logs(trace.logs_before);
     let watched = Watched::new(inspector, trace.deadline.clone());
     let mut builder =
         EthEvmBuilder::new(&mut database, environment.env).activate_inspector(watched);

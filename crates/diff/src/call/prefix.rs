@@ -29,6 +29,15 @@ pub enum PrefixError {
     Replay(#[from] ReplayError),
 }
 
+/// A place inside a block.
+#[derive(Debug)]
+pub struct Before {
+    /// The state there.
+    pub state: Box<dyn StateReader>,
+    /// Logs that the block's transactions have written so far.
+    pub logs: u64,
+}
+
 /// The state before a transaction of a block: after the system calls and the transactions before
 /// it. Of a block without transactions there is the one after its system calls.
 ///
@@ -41,7 +50,7 @@ pub fn state_before(
     parent_state: Box<dyn StateReader>,
     index: u64,
     go_on: impl Fn() -> bool,
-) -> Result<Box<dyn StateReader>, PrefixError> {
+) -> Result<Before, PrefixError> {
     let Execution { spec, block } = execution;
     let block_ref = summary(block).block;
     let count = block.body().transactions.len() as u64;
@@ -61,8 +70,10 @@ pub fn state_before(
             .execute_transaction(tx)
             .map_err(|error| tx_error(block_ref, at as u64, hash, error))?;
     }
+    let logs = executor.receipts().iter().map(|receipt| receipt.logs.len() as u64).sum();
     drop(executor);
-    Ok(Box::new(Midway { cache: state.cache, parent: state.database.0 }))
+    let state = Box::new(Midway { cache: state.cache, parent: state.database.0 });
+    Ok(Before { state, logs })
 }
 
 /// A state inside a block.
@@ -70,6 +81,15 @@ pub fn state_before(
 struct Midway {
     cache: CacheState,
     parent: Box<dyn StateReader>,
+}
+
+impl Midway {
+    /// A code that the block gave an account.
+    fn made(&self, hash: B256) -> Option<Bytecode> {
+        let accounts = self.cache.accounts.values().filter_map(|cached| cached.account.as_ref());
+        let mut given = accounts.filter(|account| account.info.code_hash == hash);
+        given.find_map(|account| account.info.code.clone().filter(|code| !code.is_empty()))
+    }
 }
 
 impl StateReader for Midway {
@@ -97,7 +117,13 @@ impl StateReader for Midway {
     fn code(&self, hash: B256) -> Result<Bytecode, StateError> {
         match self.cache.contracts.get(&hash) {
             Some(code) => Ok(code.clone()),
-            None => self.parent.code(hash),
+            // Delegations made in the block stand with their accounts only.
+            None => match self.parent.code(hash) {
+                Err(StateError::MissingCode(_)) => {
+                    self.made(hash).ok_or(StateError::MissingCode(hash))
+                }
+                found => found,
+            },
         }
     }
 

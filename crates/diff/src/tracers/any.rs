@@ -105,6 +105,17 @@ impl<S: StepSink> TraceInspector<S> {
         }
     }
 
+    /// Passes over logs of the block that stand before.
+    pub(crate) fn skip_logs(&mut self, logs: u64) {
+        match &mut self.0 {
+            Kind::Call(calls) | Kind::FlatCall(_, calls) => calls.skip_logs(logs),
+            Kind::Mux(tracers) => {
+                tracers.iter_mut().for_each(|(_, tracer)| tracer.skip_logs(logs));
+            }
+            _ => {}
+        }
+    }
+
     /// What was found in the transaction that ended, and a fresh start for the next of the block.
     /// `step` is the driver's, with any other inspector in this one's place.
     ///

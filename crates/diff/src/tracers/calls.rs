@@ -93,6 +93,11 @@ impl CallTracer {
         self.logs_before += result.logs().len() as u64;
     }
 
+    /// Passes over logs of the block that stand before.
+    pub(super) fn skip_logs(&mut self, logs: u64) {
+        self.logs_before += logs;
+    }
+
     fn enter(&mut self, mut frame: CallFrame, context: &impl ContextTr) {
         let depth = self.depth;
         self.depth += 1;

@@ -63,12 +63,13 @@ impl Shared {
         self: &Arc<Self>,
         params: Option<&RawValue>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params, 1)?;
+        let args = Args::cut(params)?;
         // serde would read a struct from an array as well.
         if !args.required(0)?.get().starts_with('{') {
             return Err(invalid(0, "the filter is not an object"));
         }
         let filter: Filter = args.parsed(0)?.unwrap_or_default();
+        args.end(1)?;
         let blocks = self.range(&filter)?;
         let matcher = filter.matcher();
         let mut skip = filter.after.unwrap_or(0);
