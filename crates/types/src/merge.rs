@@ -247,8 +247,8 @@ mod tests {
         #[test]
         fn dropping_no_ops_is_idempotent(states in prop::collection::vec(state(), 2)) {
             let diff = difference(&states[0], &states[1]);
-            prop_assert_eq!(StateDiff::from_unsorted(diff.clone().into_accounts()), diff.clone());
-            prop_assert_eq!(diff.clone().merge(StateDiff::default()), diff.clone());
+            prop_assert_eq!(&StateDiff::from_unsorted(diff.clone().into_accounts()), &diff);
+            prop_assert_eq!(&diff.clone().merge(StateDiff::default()), &diff);
             prop_assert_eq!(StateDiff::default().merge(diff.clone()), diff);
         }
     }

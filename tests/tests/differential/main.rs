@@ -8,6 +8,8 @@
 //!   `DIFF_SHRINK` and `DIFF_GIVE_UP` what happens on a difference.
 //! - `RECORD=scenarios` or `RECORD=errors` writes the recorded answers anew.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod errors;
 mod prestate;
 mod random;

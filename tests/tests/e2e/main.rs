@@ -1,5 +1,7 @@
 //! The `prestate` program as a process: what it prints where, and how it exits.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod bad_input;
 mod blocks;
 mod program;

@@ -21,11 +21,11 @@ fn binary() -> &'static Path {
         let built = build.current_dir(workspace()).output().expect("cargo runs");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         let messages = String::from_utf8(built.stdout).expect("messages are text");
-        let executable = messages.lines().filter_map(|line| {
+        let mut executable = messages.lines().filter_map(|line| {
             let message: Value = serde_json::from_str(line).ok()?;
             Some(PathBuf::from(message["executable"].as_str()?))
         });
-        executable.last().expect("the package has a program")
+        executable.next_back().expect("the package has a program")
     })
 }
 

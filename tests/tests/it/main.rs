@@ -1,5 +1,7 @@
 //! Integration tests over several crates.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod bundles;
 mod chain;
 mod fixtures;
