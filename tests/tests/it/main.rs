@@ -7,5 +7,7 @@ mod chain;
 mod fixtures;
 mod hosts;
 mod layering;
+mod readme;
 mod sample;
 mod selfdestruct;
+mod transports;
