@@ -89,7 +89,7 @@ impl ServeArgs {
             max_connections: self.max_connections,
             ..LaneConfig::default()
         };
-        let head = host.head()?;
+        let shown = newest_with_transactions(&*host)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -100,7 +100,7 @@ impl ServeArgs {
             let running = Lane::bind(lane_config, Arc::new(rpc)).await?;
             let url = format!("http://{}", running.local_addr());
             eprintln!("serving {what} on {url}\n");
-            eprintln!("{}", examples(&url, head.number));
+            eprintln!("{}", examples(&url, shown));
             stopped().await?;
             running.shutdown(SHUTDOWN_GRACE).await;
             Ok(ExitCode::SUCCESS)
@@ -108,8 +108,27 @@ impl ServeArgs {
     }
 }
 
+/// Blocks looked at for one worth showing.
+const LOOKED_AT: usize = 256;
+
+/// The newest block with transactions among the last ones; the head if none has any.
+fn newest_with_transactions(host: &dyn Host) -> Result<u64, CommandError> {
+    let head = host.head()?.number;
+    let earliest = host.earliest()?.number;
+    for number in (earliest..=head).rev().take(LOOKED_AT) {
+        let block = match host.canonical_hash(number)? {
+            Some(hash) => host.block(hash)?,
+            None => None,
+        };
+        if block.is_some_and(|block| !block.body().transactions.is_empty()) {
+            return Ok(number);
+        }
+    }
+    Ok(head)
+}
+
 /// What to try next.
-fn examples(url: &str, head: u64) -> String {
+fn examples(url: &str, block: u64) -> String {
     let call = |method: &str, params: &str| {
         format!(
             "  curl -s --compressed {url} -H 'content-type: application/json' -d \
@@ -119,8 +138,8 @@ fn examples(url: &str, head: u64) -> String {
     let diff = "{\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}}";
     [
         call("prestate_status", ""),
-        call("prestate_getBlockDiff", &format!("\"0x{head:x}\"")),
-        call("debug_traceBlockByNumber", &format!("\"0x{head:x}\",{diff}")),
+        call("prestate_getBlockDiff", &format!("\"0x{block:x}\"")),
+        call("debug_traceBlockByNumber", &format!("\"0x{block:x}\",{diff}")),
     ]
     .join("\n")
 }
