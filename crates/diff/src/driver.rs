@@ -1,18 +1,17 @@
 //! Runs a block transaction by transaction and hands each result out before it is committed.
 
 use crate::ReplayError;
-use alloy_consensus::BlockHeader;
 use alloy_eips::eip7685::Requests;
 use alloy_evm::{
-    Evm, EvmEnv,
+    Evm,
     block::{BlockExecutionError, BlockExecutor, InternalBlockExecutionError, TxResult},
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, EthEvm, EthEvmBuilder, EthEvmContext},
+    eth::{EthBlockExecutor, EthEvm, EthEvmBuilder, EthEvmContext},
     precompiles::PrecompilesMap,
 };
 use alloy_primitives::B256;
 use prestate_host::{
     ChainSpec, Outcome, ReaderDb, ReaderDbError, Receipt, Receipts, RecoveredBlock, StateError,
-    StateReader, summary,
+    StateReader, evm_env, execution_context, summary,
 };
 use revm::{
     Inspector,
@@ -22,7 +21,6 @@ use revm::{
     state::EvmState,
 };
 use std::{
-    borrow::Cow,
     error::Error,
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
@@ -36,19 +34,6 @@ pub type BlockEvm<'s, R, I> = EthEvm<&'s mut BlockState<R>, I, PrecompilesMap>;
 
 type Executor<'s, R, I> =
     EthBlockExecutor<'s, BlockEvm<'s, R, I>, &'s ChainSpec, &'static Receipts>;
-
-/// Rules and block environment of a header.
-pub fn evm_env(spec: &ChainSpec, header: &impl BlockHeader) -> EvmEnv {
-    let mut env = EvmEnv::for_eth_block(
-        header,
-        spec,
-        spec.chain_id(),
-        spec.blob_params_at(header.timestamp()),
-    );
-    // Senders' balances and nonces are checked as consensus does; nothing is relaxed.
-    env.cfg_env.disable_nonce_check = false;
-    env
-}
 
 /// Decides when to give up; asked between transactions and, where an inspector runs, inside them.
 pub trait Deadline: Send {
@@ -217,16 +202,7 @@ pub(crate) fn executor<'s, R: StateReader, I>(
 where
     I: Inspector<EthEvmContext<&'s mut BlockState<R>>>,
 {
-    let body = block.body();
-    let context = EthBlockExecutionCtx {
-        parent_hash: block.parent_hash,
-        parent_beacon_block_root: block.parent_beacon_block_root,
-        ommers: &body.ommers,
-        withdrawals: body.withdrawals.as_ref().map(|w| Cow::Borrowed(w.as_slice())),
-        extra_data: block.extra_data.clone(),
-        tx_count_hint: Some(body.transactions.len()),
-        slot_number: BlockHeader::slot_number(block.header()),
-    };
+    let context = execution_context(block);
     let env = evm_env(spec, block.header());
     let evm = EthEvmBuilder::new(state, env).inspector(inspector).set_inspect(inspect).build();
     EthBlockExecutor::new(evm, context, spec, &Receipts)

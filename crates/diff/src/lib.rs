@@ -26,7 +26,7 @@ pub use call::{
     Message, OverrideError, PrefixError, StateOverrides, state_before, trace_call,
 };
 pub use changes::state_diff;
-pub use driver::{BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep, evm_env};
+pub use driver::{BlockEvm, BlockState, Deadline, Driver, Execution, Finished, TxStep};
 pub use error::{InvariantError, ReplayError};
 pub use exact::{PlainOptions, TxLookups};
 pub use invariant::check_invariant;

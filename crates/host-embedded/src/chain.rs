@@ -2,11 +2,9 @@ use crate::{
     genesis::{genesis_block, state_root},
     import::{ImportError, decode_blocks},
 };
-use alloy_consensus::BlockHeader;
 use alloy_evm::{
-    EvmEnv,
     block::BlockExecutor,
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, EthEvmBuilder},
+    eth::{EthBlockExecutor, EthEvmBuilder},
 };
 use alloy_genesis::Genesis;
 use alloy_primitives::{Address, B256, map::B256Map};
@@ -15,14 +13,14 @@ use parking_lot::{Mutex, RwLock};
 use prestate_host::{
     BundleSlice, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification, Notifications,
     Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, StateError, StateReader, TxPlace,
-    check_header, same, summary,
+    check_header, evm_env, execution_context, same, summary,
 };
 use prestate_types::{AccountInfo, BlockRef, KECCAK_EMPTY};
 use revm::{
     bytecode::Bytecode,
     database::{BundleState, State, states::bundle_state::BundleRetention},
 };
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 
 /// Notifications waiting for a slow listener before [`MemoryChain::import`] waits for it.
@@ -273,22 +271,8 @@ fn execute(
         .with_database(ReaderDb(Arc::new(state.clone())))
         .with_bundle_update()
         .build();
-    let env = EvmEnv::for_eth_block(
-        block.header(),
-        spec,
-        spec.chain_id(),
-        spec.blob_params_at(block.timestamp),
-    );
-    let body = block.body();
-    let context = EthBlockExecutionCtx {
-        parent_hash: block.parent_hash,
-        parent_beacon_block_root: block.parent_beacon_block_root,
-        ommers: &body.ommers,
-        withdrawals: body.withdrawals.as_ref().map(|w| Cow::Borrowed(w.as_slice())),
-        extra_data: block.extra_data.clone(),
-        tx_count_hint: Some(body.transactions.len()),
-        slot_number: BlockHeader::slot_number(block.header()),
-    };
+    let env = evm_env(spec, block.header());
+    let context = execution_context(&block);
     let evm = EthEvmBuilder::new(&mut db, env).build();
     let outcome = EthBlockExecutor::new(evm, context, spec, &Receipts)
         .execute_block(block.transactions_recovered())

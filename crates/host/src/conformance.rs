@@ -10,18 +10,17 @@
 
 use crate::{
     CommittedBlock, Host, Notifications, Outcome, ReaderDb, Receipts, RecoveredBlock, StateError,
-    StateReader, TxPlace, check_header, summary,
+    StateReader, TxPlace, check_header, evm_env, execution_context, summary,
 };
-use alloy_consensus::{BlockHeader, transaction::SignerRecoverable};
+use alloy_consensus::transaction::SignerRecoverable;
 use alloy_evm::{
-    EvmEnv,
     block::BlockExecutor,
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, EthEvmBuilder},
+    eth::{EthBlockExecutor, EthEvmBuilder},
 };
 use alloy_primitives::{Address, B256, keccak256};
 use prestate_types::{AccountInfo, BlockRef, KECCAK_EMPTY};
 use revm::database::{BundleState, State, states::bundle_state::BundleRetention};
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc, thread};
+use std::{collections::BTreeSet, sync::Arc, thread};
 use tokio::sync::mpsc::error::TryRecvError;
 
 /// Blocks looked at, from the head down and from the earliest up.
@@ -219,22 +218,8 @@ fn run(host: &dyn Host, block: &RecoveredBlock, parent: Box<dyn StateReader>) ->
     let spec = &**host.spec();
     let at = summary(block).block;
     let mut db = State::builder().with_database(ReaderDb(parent)).with_bundle_update().build();
-    let env = EvmEnv::for_eth_block(
-        block.header(),
-        spec,
-        spec.chain_id(),
-        spec.blob_params_at(block.timestamp),
-    );
-    let body = block.body();
-    let context = EthBlockExecutionCtx {
-        parent_hash: block.parent_hash,
-        parent_beacon_block_root: block.parent_beacon_block_root,
-        ommers: &body.ommers,
-        withdrawals: body.withdrawals.as_ref().map(|w| Cow::Borrowed(w.as_slice())),
-        extra_data: block.extra_data.clone(),
-        tx_count_hint: Some(body.transactions.len()),
-        slot_number: BlockHeader::slot_number(block.header()),
-    };
+    let env = evm_env(spec, block.header());
+    let context = execution_context(block);
     let evm = EthEvmBuilder::new(&mut db, env).build();
     let outcome = EthBlockExecutor::new(evm, context, spec, &Receipts)
         .execute_block(block.transactions_recovered())

@@ -8,6 +8,7 @@
 mod block;
 mod database;
 mod error;
+mod execution;
 mod host;
 mod notification;
 mod receipts;
@@ -22,6 +23,7 @@ pub mod fake;
 pub use block::{Block, RecoveredBlock, TxPlace, summary};
 pub use database::{ReaderDb, ReaderDbError};
 pub use error::{HostError, StateError};
+pub use execution::{evm_env, execution_context};
 pub use host::{Host, HostInfo};
 pub use notification::{BundleSlice, CommittedBlock, Notification, Notifications};
 pub use receipts::{HeaderMismatch, Outcome, Receipt, Receipts, check_header, same};

@@ -3,21 +3,20 @@
 //! creation, destruction, re-creation at the same address, slots set, changed and cleared.
 
 use crate::chain::{extend, word};
-use alloy_consensus::BlockHeader;
 use alloy_evm::{
     block::BlockExecutor,
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, EthEvmBuilder},
+    eth::{EthBlockExecutor, EthEvmBuilder},
 };
 use alloy_genesis::Genesis;
 use alloy_primitives::{Address, Bytes, U256, address};
-use prestate_diff::{block_diff, evm_env};
-use prestate_host::{Host, ReaderDb, Receipts, RecoveredBlock};
+use prestate_diff::block_diff;
+use prestate_host::{Host, ReaderDb, Receipts, RecoveredBlock, evm_env, execution_context};
 use prestate_host_embedded::MemoryChain;
 use prestate_tests::generate::{BlockRecipe, Code, Fork, GenesisPlan, Keys, Recipe, op};
 use prestate_types::{Codes, StateDiff};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use revm::database::{BundleState, State, states::bundle_state::BundleRetention};
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 /// Slots that the programs touch.
 const SLOTS: std::ops::RangeInclusive<u64> = 1..=4;
@@ -103,16 +102,7 @@ fn one_bundle(chain: &MemoryChain, blocks: &[RecoveredBlock]) -> BundleState {
     let parent = chain.state_after(first.parent_hash).expect("the first parent's state");
     let mut db = State::builder().with_database(ReaderDb(parent)).with_bundle_update().build();
     for block in blocks {
-        let body = block.body();
-        let context = EthBlockExecutionCtx {
-            parent_hash: block.parent_hash,
-            parent_beacon_block_root: None,
-            ommers: &[],
-            withdrawals: body.withdrawals.as_ref().map(|w| Cow::Borrowed(w.as_slice())),
-            extra_data: Bytes::new(),
-            tx_count_hint: None,
-            slot_number: BlockHeader::slot_number(block.header()),
-        };
+        let context = execution_context(block);
         let evm = EthEvmBuilder::new(&mut db, evm_env(spec, block.header())).build();
         EthBlockExecutor::new(evm, context, spec, &Receipts)
             .execute_block(block.transactions_recovered())

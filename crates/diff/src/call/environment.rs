@@ -1,9 +1,8 @@
 use super::Message;
-use crate::evm_env;
 use alloy_consensus::Header;
 use alloy_evm::EvmEnv;
 use alloy_primitives::{Address, B256, U256, map::AddressSet};
-use prestate_host::ChainSpec;
+use prestate_host::{ChainSpec, evm_env};
 use revm::{
     context_interface::block::BlobExcessGasAndPrice,
     precompile::{PrecompileSpecId, Precompiles},
