@@ -12,6 +12,8 @@ mod config;
 mod debug;
 mod eth;
 mod faults;
+mod joined;
+mod modules;
 mod parity;
 mod prestate;
 mod raw;
@@ -22,8 +24,12 @@ mod trace_call;
 mod trace_config;
 
 pub use config::{DEFAULT_CACHE_BYTES, DEFAULT_MAX_QUEUE, DEFAULT_MAX_STRUCT_LOG_BYTES, RpcConfig};
+pub use joined::Joined;
+pub use modules::{Modules, into_module};
 pub use rpc::{METHODS, Rpc};
-pub use service::{Answer, Call, Outcome, Piece, Reply, Service, Timing};
+pub use service::{
+    Answer, Call, Outcome, Piece, Reply, Service, Subscribed, Timing, notifications_unsupported,
+};
 pub use trace_config::{
     DEFAULT_TRACE_TIMEOUT, MAX_MUX_DEPTH, Refusal, TraceCallConfig, TraceConfig,
 };

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use prestate_rpc_api::RpcError;
+use prestate_rpc_api::{RpcError, code};
 use prestate_wire::Rope;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -71,12 +71,37 @@ impl Answer {
     }
 }
 
+/// A subscription that was opened.
+#[derive(Debug)]
+pub struct Subscribed {
+    /// What the notifications carry as `params.result`, in order. The end of it is the end of the
+    /// subscription; dropping it closes the subscription.
+    pub messages: mpsc::Receiver<Rope>,
+}
+
 /// The namespaces as one function: what a transport calls.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
     /// Answers a call. An unknown method is an [`RpcError`] like any other.
     async fn call(&self, call: Call<'_>) -> Result<Answer, RpcError>;
 
-    /// The methods that [`Service::call`] answers, sorted.
+    /// The methods answered, sorted; those of subscriptions among them.
     fn methods(&self) -> &[&'static str];
+
+    /// Namespaces with subscriptions: a transport that can notify takes `namespace_subscribe` to
+    /// [`Service::subscribe`], gives out ids, notifies under `namespace_subscription` and answers
+    /// `namespace_unsubscribe` itself (Geth `rpc/json.go` has the suffixes).
+    fn subscriptions(&self) -> &[&'static str] {
+        &[]
+    }
+
+    /// Opens a subscription: `namespace_subscribe`.
+    async fn subscribe(&self, call: Call<'_>) -> Result<Subscribed, RpcError> {
+        Err(RpcError::method_not_found(call.method))
+    }
+}
+
+/// The answer to a subscription over a transport that cannot notify (Geth `rpc/errors.go`).
+pub fn notifications_unsupported() -> RpcError {
+    RpcError::new(code::METHOD_NOT_FOUND, "notifications not supported")
 }
