@@ -5,8 +5,8 @@ use bytes::Bytes;
 use prestate_wire::{Body, BodyBuf, Encoding, Rope, Splice};
 use std::io;
 
-/// Results that were just made are compressed off the runtime's threads from this size on:
-/// milliseconds a megabyte. Cached ones bring their compressed form along.
+/// Results without a compressed form are compressed off the runtime's threads from this size on:
+/// milliseconds a megabyte. Those sent before bring it along.
 const OFFLOAD_BYTES: u64 = 64 * 1024;
 
 /// A part of a reply: text of this reply alone, or a result's bytes.
@@ -29,10 +29,10 @@ impl Part {
     }
 }
 
-/// Codes a whole body. `fresh` says that some of it was made for this reply.
-pub(crate) async fn encode(parts: Vec<Part>, encoding: Encoding, fresh: bool) -> Body {
+/// Codes a whole body.
+pub(crate) async fn encode(parts: Vec<Part>, encoding: Encoding) -> Body {
     let splice = spliced(&parts);
-    if encoding == Encoding::Identity || !fresh || splice.text_len() < OFFLOAD_BYTES {
+    if !is_work(&parts, encoding) {
         return splice.into_body(encoding);
     }
     match tokio::task::spawn_blocking(move || splice.into_body(encoding)).await {
@@ -46,13 +46,22 @@ pub(crate) async fn encode(parts: Vec<Part>, encoding: Encoding, fresh: bool) ->
 }
 
 /// Codes a whole WebSocket message, see [`permessage::deflate`].
-pub(crate) async fn deflate(parts: Vec<Part>, fresh: bool) -> io::Result<Vec<BodyBuf>> {
-    if !fresh || parts.iter().map(Part::len).sum::<u64>() < OFFLOAD_BYTES {
+pub(crate) async fn deflate(parts: Vec<Part>) -> io::Result<Vec<BodyBuf>> {
+    if !is_work(&parts, Encoding::Gzip) {
         return permessage::deflate(&parts);
     }
     tokio::task::spawn_blocking(move || permessage::deflate(&parts))
         .await
         .unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Whether compressing it takes long enough to be done elsewhere.
+fn is_work(parts: &[Part], encoding: Encoding) -> bool {
+    let unprepared = parts.iter().filter_map(|part| match part {
+        Part::Rope(rope) if !rope.is_prepared(encoding) => Some(rope.len()),
+        _ => None,
+    });
+    unprepared.sum::<u64>() >= OFFLOAD_BYTES
 }
 
 fn spliced(parts: &[Part]) -> Splice {

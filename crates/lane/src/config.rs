@@ -22,6 +22,8 @@ pub const DEFAULT_MAX_BATCH_RESPONSE_BYTES: u64 = 256 * 1024 * 1024;
 pub const DEFAULT_BATCH_CONCURRENCY: usize = 16;
 /// `--rpc.max-connections`: reth's default.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 500;
+/// `--rpc.max-subscriptions-per-connection`: reth's default.
+pub const DEFAULT_MAX_SUBSCRIPTIONS: usize = 1024;
 /// Requests that run at a time: debug-trace-server's `--admission-max-concurrent`. It bounds
 /// memory, not work: work is bounded where it is done, and a hit costs microseconds.
 pub const DEFAULT_MAX_IN_FLIGHT: usize = 640;
@@ -82,6 +84,8 @@ pub struct LaneConfig {
     pub max_batch_response_bytes: u64,
     /// `--rpc.max-connections`, WebSockets included.
     pub max_connections: usize,
+    /// `--rpc.max-subscriptions-per-connection`: open at a time.
+    pub max_subscriptions: usize,
     /// Requests that run at a time.
     pub max_in_flight: usize,
     /// Requests that may wait for their turn; one more answers 503.
@@ -120,6 +124,7 @@ impl Default for LaneConfig {
             max_response_bytes: DEFAULT_MAX_RESPONSE_BYTES,
             max_batch_response_bytes: DEFAULT_MAX_BATCH_RESPONSE_BYTES,
             max_connections: DEFAULT_MAX_CONNECTIONS,
+            max_subscriptions: DEFAULT_MAX_SUBSCRIPTIONS,
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
             max_queue: DEFAULT_MAX_QUEUE,
             max_request_bytes_in_flight: DEFAULT_REQUEST_BYTES_IN_FLIGHT,

@@ -6,9 +6,12 @@ use crate::{
     coding::Part,
     envelope::{Entry, NULL_ID},
     stats::{Counters, count},
+    subscriptions::Opening,
 };
 use futures_util::{FutureExt, StreamExt, stream::FuturesOrdered};
-use prestate_rpc::{Answer, Call, Outcome, Piece, Reply, Service, Timing};
+use prestate_rpc::{
+    Answer, Call, Outcome, Piece, Reply, Service, Timing, notifications_unsupported,
+};
 use prestate_rpc_api::{RpcError, code};
 use prestate_wire::{MIN_COMPRESS_BYTES, Rope};
 use std::{
@@ -89,6 +92,11 @@ impl Summary {
 /// A result as the service gave it, or as an error.
 type Ran = Result<Answer, RpcError>;
 
+enum Wish {
+    Subscribe,
+    Unsubscribe,
+}
+
 /// Counts a call that is dropped before its end.
 struct Running<'a> {
     counters: &'a Counters,
@@ -132,26 +140,58 @@ impl Dispatcher {
         self.service.methods().contains(&method)
     }
 
-    /// Runs one call; a panic or a timeout is an error like any other.
-    pub(crate) async fn run(&self, call: Call<'_>) -> Ran {
+    /// Runs one call; a panic or a timeout is an error like any other. `socket` takes what the
+    /// call subscribes to, where the transport can notify.
+    pub(crate) async fn run(&self, call: Call<'_>, socket: Option<&Opening>) -> Ran {
         count(&self.counters.calls);
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(call.method)) {
             return Err(RpcError::method_not_found(call.method));
         }
-        self.run_unrestricted(call).await
+        let Some((namespace, wish)) = self.subscription(call.method) else {
+            return self.run_unrestricted(call).await;
+        };
+        let Some(socket) = socket else { return Err(notifications_unsupported()) };
+        match wish {
+            Wish::Subscribe => {
+                socket.check()?;
+                let subscribed = self.guarded(call.method, self.service.subscribe(call)).await?;
+                let id = socket.add(namespace, subscribed)?;
+                Ok(Answer::uncached(format!("\"{id}\"")))
+            }
+            Wish::Unsubscribe => Ok(Answer::uncached(socket.end(call.params)?.to_string())),
+        }
+    }
+
+    /// What a method asks of subscriptions.
+    fn subscription<'a>(&self, method: &'a str) -> Option<(&'a str, Wish)> {
+        let (namespace, wish) = method.rsplit_once('_')?;
+        let wish = match wish {
+            "subscribe" => Wish::Subscribe,
+            "unsubscribe" => Wish::Unsubscribe,
+            _ => return None,
+        };
+        self.service.subscriptions().contains(&namespace).then_some((namespace, wish))
     }
 
     /// As [`Self::run`], for calls of the lane's own.
     pub(crate) async fn run_unrestricted(&self, call: Call<'_>) -> Ran {
+        self.guarded(call.method, self.service.call(call)).await
+    }
+
+    async fn guarded<T>(
+        &self,
+        method: &str,
+        call: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
         let mut running = Running { counters: &self.counters, ended: false };
-        let caught = AssertUnwindSafe(self.service.call(call)).catch_unwind();
+        let caught = AssertUnwindSafe(call).catch_unwind();
         let outcome = tokio::time::timeout(self.call_timeout, caught).await;
         running.ended = true;
         match outcome {
             Ok(Ok(ran)) => ran,
             Ok(Err(_)) => {
                 count(&self.counters.panics);
-                tracing::error!(method = call.method, "call panicked");
+                tracing::error!(method, "call panicked");
                 Err(RpcError::internal())
             }
             Err(_) => {
@@ -194,13 +234,13 @@ impl Dispatcher {
     }
 
     /// Answers one entry.
-    pub(crate) async fn single(&self, entry: &Entry<'_>) -> Answered {
+    pub(crate) async fn single(&self, entry: &Entry<'_>, socket: Option<&Opening>) -> Answered {
         let nothing =
             Answered { body: Answering::Nothing, summary: Summary::default(), overload: false };
         let (id, ran) = match entry {
             Entry::Invalid { id, error } => (*id, Err(error.clone())),
             Entry::Call { id, method, params } => {
-                let ran = self.run(Call { method, params: *params }).await;
+                let ran = self.run(Call { method, params: *params }, socket).await;
                 // Notifications run, and nobody hears how it went.
                 let Some(id) = id else { return nothing };
                 (*id, ran)
@@ -235,7 +275,7 @@ impl Dispatcher {
 
     /// Answers a batch: entries run side by side, answers stand in the order of the requests.
     /// Streamed results are taken whole, so that one which fails is an error among the others.
-    pub(crate) async fn batch(&self, entries: &[Entry<'_>]) -> Answered {
+    pub(crate) async fn batch(&self, entries: &[Entry<'_>], socket: Option<&Opening>) -> Answered {
         count(&self.counters.batches);
         let held = AtomicU64::new(0);
         let mut waiting = entries.iter();
@@ -254,7 +294,7 @@ impl Dispatcher {
             while running.len() < self.batch_concurrency
                 && let Some(entry) = waiting.next()
             {
-                running.push_back(self.entry(entry, &held));
+                running.push_back(self.entry(entry, &held, socket));
             }
             let Some((answer, of)) = running.next().await else { break };
             summary.add(&of);
@@ -286,14 +326,19 @@ impl Dispatcher {
         Answered { body: Answering::Whole(parts), summary, overload: false }
     }
 
-    async fn entry(&self, entry: &Entry<'_>, held: &AtomicU64) -> (Option<Vec<Part>>, Summary) {
+    async fn entry(
+        &self,
+        entry: &Entry<'_>,
+        held: &AtomicU64,
+        socket: Option<&Opening>,
+    ) -> (Option<Vec<Part>>, Summary) {
         let (id, method, params) = match entry {
             Entry::Invalid { id, error } => {
                 return (Some(self.error(id, error)), Summary::default());
             }
             Entry::Call { id, method, params } => (id, method, params),
         };
-        let ran = self.run(Call { method, params: *params }).await;
+        let ran = self.run(Call { method, params: *params }, socket).await;
         let summary = self.summary(&ran);
         let Some(id) = id else { return (None, summary) };
         let taken = match ran {
@@ -334,7 +379,7 @@ impl Dispatcher {
 
     /// A result without an envelope.
     pub(crate) async fn resource(&self, call: Call<'_>) -> Result<(Answering, Summary), RpcError> {
-        let ran = self.run(call).await;
+        let ran = self.run(call, None).await;
         let summary = self.summary(&ran);
         let body = match ran?.reply {
             Reply::Whole(rope) => {

@@ -247,8 +247,8 @@ impl Connection {
         let incoming = envelope::parse(&body, lane.config.max_batch_len);
         let parse = begun.elapsed();
         let answered = match &incoming {
-            Ok(Incoming::Single(entry)) => lane.dispatcher.single(entry).await,
-            Ok(Incoming::Batch(entries)) => lane.dispatcher.batch(entries).await,
+            Ok(Incoming::Single(entry)) => lane.dispatcher.single(entry, None).await,
+            Ok(Incoming::Batch(entries)) => lane.dispatcher.batch(entries, None).await,
             Err(refusal) => lane.dispatcher.refuse(refusal),
         };
         drop(incoming);

@@ -7,7 +7,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `POST /` with a JSON content type | 200 and the response object or array; 204 if there were only notifications |
-//! | `GET /` with `Upgrade: websocket` | a WebSocket that takes the same calls and batches |
+//! | `GET /` with `Upgrade: websocket` | a WebSocket that takes the same calls and batches, and subscriptions |
 //! | `GET /` | 200, a page that says what this is |
 //! | `GET /v1/blocks/{hash}/{view}` | 200 with strong `ETag`, 304, 404 for a block that is not known, 410 for one that is pruned |
 //! | `GET /health`, `GET /ready` | 200; `/ready` 503 while the service fails or the lane closes |
@@ -38,13 +38,14 @@ mod resources;
 mod server;
 mod socket;
 mod stats;
+mod subscriptions;
 mod vhost;
 
 pub use config::{
     DEFAULT_BATCH_CONCURRENCY, DEFAULT_BODY_TIMEOUT, DEFAULT_CALL_TIMEOUT, DEFAULT_HEADER_TIMEOUT,
     DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_BATCH_LEN, DEFAULT_MAX_BATCH_RESPONSE_BYTES,
     DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_IN_FLIGHT, DEFAULT_MAX_QUEUE, DEFAULT_MAX_REQUEST_BYTES,
-    DEFAULT_MAX_RESPONSE_BYTES, DEFAULT_PING_INTERVAL, DEFAULT_PORT,
+    DEFAULT_MAX_RESPONSE_BYTES, DEFAULT_MAX_SUBSCRIPTIONS, DEFAULT_PING_INTERVAL, DEFAULT_PORT,
     DEFAULT_REQUEST_BYTES_IN_FLIGHT, DEFAULT_RESPONSE_BYTES_IN_FLIGHT, DEFAULT_VHOST,
     DEFAULT_WRITE_TIMEOUT, LaneConfig,
 };

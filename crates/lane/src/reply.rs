@@ -96,7 +96,7 @@ pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
         Answering::Nothing => empty(StatusCode::NO_CONTENT),
         Answering::Whole(parts) => {
             let begun = Instant::now();
-            let body = coding::encode(parts, context.encoding, summary.misses > 0).await;
+            let body = coding::encode(parts, context.encoding).await;
             let compress = begun.elapsed();
             if let Err(error) = reserved.grow(body.len()) {
                 return self::overload(&error, &context.counters);

@@ -12,10 +12,15 @@ use crate::{
     permessage::{self, Deflater},
     reply::{self, Reply},
     stats::count,
+    subscriptions::{Feed, Opening, Subscriptions},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{Buf, Bytes};
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{FuturesUnordered, SelectAll},
+};
 use http::{
     HeaderMap, HeaderValue, Method, Request, StatusCode, Version,
     header::{
@@ -30,7 +35,11 @@ use prestate_rpc_api::RpcError;
 use prestate_wire::{Encoding, MIN_COMPRESS_BYTES, Rope};
 use sha1::{Digest, Sha1};
 use std::{
-    collections::VecDeque, convert::Infallible, io, sync::atomic::Ordering::Relaxed, time::Duration,
+    collections::VecDeque,
+    convert::Infallible,
+    io,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 use tokio::{
     io::{ReadHalf, WriteHalf},
@@ -126,6 +135,8 @@ async fn run(connection: Connection, io: Upgraded, deflate: bool) {
         writer: FrameWriter::new(write),
         deflate,
         answers: FuturesUnordered::new(),
+        subscriptions: Subscriptions::new(lane.config.max_subscriptions, lane.counters.clone()),
+        feeds: SelectAll::new(),
         ready: VecDeque::new(),
         owed_pong: None,
         heard: true,
@@ -152,10 +163,10 @@ async fn run(connection: Connection, io: Upgraded, deflate: bool) {
 
 /// An answer on its way out.
 enum Outgoing {
-    /// `fresh`: some of it was made for this answer.
+    /// `opened` notify from then on.
     Whole {
         parts: Vec<Part>,
-        fresh: bool,
+        opened: Vec<Feed>,
     },
     Stream {
         head: String,
@@ -173,6 +184,9 @@ struct Session<'a> {
     deflate: bool,
     /// Messages that are worked on.
     answers: FuturesUnordered<BoxFuture<'a, Option<Outgoing>>>,
+    subscriptions: Arc<Subscriptions>,
+    /// The notifications of those whose opening is answered.
+    feeds: SelectAll<Feed>,
     /// Answers that wait for the socket.
     ready: VecDeque<Outgoing>,
     /// The last ping that is not answered.
@@ -221,7 +235,8 @@ impl Session<'_> {
                 self.heard = true;
                 match event? {
                     Event::Message(message) => {
-                        self.answers.push(Box::pin(answer(self.connection, message)));
+                        let opening = Opening::new(&self.subscriptions);
+                        self.answers.push(Box::pin(answer(self.connection, message, opening)));
                     }
                     Event::Ping(payload) => self.owed_pong = Some(payload),
                     Event::Pong => {}
@@ -229,6 +244,10 @@ impl Session<'_> {
                 }
             }
             Some(answer) = self.answers.next() => self.ready.extend(answer),
+            // One at a time: what a slow client does not take waits with the service.
+            Some(parts) = self.feeds.next(), if self.ready.is_empty() => {
+                self.ready.push_back(Outgoing::Whole { parts, opened: Vec::new() });
+            }
             else => std::future::pending::<()>().await,
         }
         Ok(())
@@ -244,12 +263,16 @@ impl Session<'_> {
     /// Sends one answer as one message.
     async fn send(&mut self, answer: Outgoing) -> Result<(), Fault> {
         match answer {
-            Outgoing::Whole { parts, fresh } => self.send_whole(parts, fresh).await,
+            Outgoing::Whole { parts, opened } => {
+                self.send_whole(parts).await?;
+                self.feeds.extend(opened);
+                Ok(())
+            }
             Outgoing::Stream { head, begun, pieces } => self.send_stream(head, begun, pieces).await,
         }
     }
 
-    async fn send_whole(&mut self, mut parts: Vec<Part>, fresh: bool) -> Result<(), Fault> {
+    async fn send_whole(&mut self, mut parts: Vec<Part>) -> Result<(), Fault> {
         let lane = &self.connection.lane;
         let mut reserved = lane.gates.reserve(Budget::Replies);
         if let Err(error) = reserved.grow(parts.iter().map(Part::len).sum()) {
@@ -259,9 +282,9 @@ impl Session<'_> {
         let compressed =
             self.deflate && parts.iter().map(Part::len).sum::<u64>() >= MIN_COMPRESS_BYTES;
         let mut payload = if compressed {
-            coding::deflate(parts, fresh).await.map_err(broken)?
+            coding::deflate(parts).await.map_err(broken)?
         } else {
-            vec![coding::encode(parts, Encoding::Identity, false).await.into_buf()]
+            vec![coding::encode(parts, Encoding::Identity).await.into_buf()]
         };
         let len = payload.iter().map(Buf::remaining).sum::<usize>() + usize::from(compressed);
         let place = Place { first: true, last: true, compressed };
@@ -338,7 +361,7 @@ impl Session<'_> {
         let compressed = deflater.is_some();
         let payload = match deflater {
             Some(deflater) => deflater.push(&part).map_err(broken)?,
-            None => coding::encode(vec![part], Encoding::Identity, false).await.into_buf(),
+            None => coding::encode(vec![part], Encoding::Identity).await.into_buf(),
         };
         let end: &[u8] = if compressed && last { &[permessage::END] } else { &[] };
         let len = payload.remaining() + end.len();
@@ -369,13 +392,13 @@ fn broken(error: io::Error) -> Fault {
 }
 
 /// Runs one message; `None` if it held notifications only.
-async fn answer(connection: &Connection, message: Bytes) -> Option<Outgoing> {
+async fn answer(connection: &Connection, message: Bytes, opening: Opening) -> Option<Outgoing> {
     let lane = &connection.lane;
     lane.counters.bytes_in.fetch_add(message.len() as u64, Relaxed);
     let overload = |error: &RpcError| {
         count(&lane.counters.overloaded);
         let parts = vec![Part::text(error_without_id(error))];
-        Some(Outgoing::Whole { parts, fresh: false })
+        Some(Outgoing::Whole { parts, opened: Vec::new() })
     };
     let mut held = lane.gates.reserve(Budget::Requests);
     if let Err(error) = held.grow(message.len() as u64) {
@@ -385,15 +408,18 @@ async fn answer(connection: &Connection, message: Bytes) -> Option<Outgoing> {
         Ok(turn) => turn,
         Err(error) => return overload(&error),
     };
-    let Answered { body, summary, .. } = match envelope::parse(&message, lane.config.max_batch_len)
-    {
-        Ok(Incoming::Single(entry)) => lane.dispatcher.single(&entry).await,
-        Ok(Incoming::Batch(entries)) => lane.dispatcher.batch(&entries).await,
+    let Answered { body, .. } = match envelope::parse(&message, lane.config.max_batch_len) {
+        Ok(Incoming::Single(entry)) => lane.dispatcher.single(&entry, Some(&opening)).await,
+        Ok(Incoming::Batch(entries)) => lane.dispatcher.batch(&entries, Some(&opening)).await,
         Err(refusal) => lane.dispatcher.refuse(&refusal),
     };
     match body {
+        // Nobody was told of the subscriptions that a notification opened: they end here.
         Answering::Nothing => None,
-        Answering::Whole(parts) => Some(Outgoing::Whole { parts, fresh: summary.misses > 0 }),
+        Answering::Whole(parts) => {
+            let opened = opening.finish();
+            Some(Outgoing::Whole { parts, opened })
+        }
         Answering::Stream { head, begun, pieces } => Some(Outgoing::Stream { head, begun, pieces }),
     }
 }

@@ -64,6 +64,10 @@ counters! {
     bytes_out_zstd,
     /// WebSocket sessions opened.
     sockets,
+    /// Subscriptions opened.
+    subscriptions,
+    /// Notifications handed to sockets.
+    notifications,
     /// Open connections now, WebSockets included.
     connections_open,
     /// Requests that run now.

@@ -301,6 +301,18 @@ impl Rope {
         }
     }
 
+    /// Whether the compressed form is there: sending it compresses nothing.
+    pub fn is_prepared(&self, encoding: Encoding) -> bool {
+        match encoding {
+            Encoding::Identity => true,
+            Encoding::Gzip => {
+                self.0.crc.get().is_some()
+                    && self.leaves().iter().all(|leaf| leaf.deflated.get().is_some())
+            }
+            Encoding::Zstd => self.0.zstd.get().is_some(),
+        }
+    }
+
     pub(crate) fn crc(&self) -> Crc {
         *self
             .0

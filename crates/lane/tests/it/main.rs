@@ -12,5 +12,6 @@ mod resources;
 mod routes;
 mod socket;
 mod streams;
+mod subscriptions;
 mod support;
 mod timers;

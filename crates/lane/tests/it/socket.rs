@@ -10,9 +10,9 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::WebSocketConfig, protocol::frame::coding::CloseCode},
 };
 
-type Socket = WebSocketStream<TcpStream>;
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
-async fn open(server: &Server) -> Socket {
+pub(crate) async fn open(server: &Server) -> Socket {
     let stream = TcpStream::connect(server.addr).await.unwrap();
     let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
     let url = format!("ws://{}/", server.addr);
@@ -20,7 +20,7 @@ async fn open(server: &Server) -> Socket {
 }
 
 /// The next text; everything is given up after a while.
-async fn text(socket: &mut Socket) -> String {
+pub(crate) async fn text(socket: &mut Socket) -> String {
     loop {
         let next = tokio::time::timeout(Duration::from_secs(20), socket.next()).await;
         match next.expect("nothing came").expect("closed").unwrap() {
@@ -31,7 +31,7 @@ async fn text(socket: &mut Socket) -> String {
     }
 }
 
-async fn ask(socket: &mut Socket, body: &str) -> String {
+pub(crate) async fn ask(socket: &mut Socket, body: &str) -> String {
     socket.send(Message::text(body)).await.unwrap();
     text(socket).await
 }

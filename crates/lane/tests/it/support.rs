@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use prestate_lane::{Lane, LaneConfig, Running, Stats};
-use prestate_rpc::{Answer, Call, Outcome, Reply, Service, Timing};
+use prestate_rpc::{Answer, Call, Outcome, Reply, Service, Subscribed, Timing};
 use prestate_rpc_api::RpcError;
 use prestate_wire::Rope;
 use serde_json::Value;
@@ -39,6 +39,8 @@ pub(crate) struct Seen {
     pub(crate) dropped: AtomicU64,
     pub(crate) pieces: AtomicU64,
     pub(crate) streams_ended: AtomicU64,
+    pub(crate) feeds_open: AtomicU64,
+    pub(crate) fed: AtomicU64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -141,7 +143,36 @@ impl Service for TestService {
             "test_queue",
             "test_sleep",
             "test_stream",
+            "test_subscribe",
+            "test_unsubscribe",
         ]
+    }
+
+    fn subscriptions(&self) -> &[&'static str] {
+        &["test"]
+    }
+
+    /// [messages, bytes a message]: each an object with its number; `null` messages never end.
+    async fn subscribe(&self, call: Call<'_>) -> Result<Subscribed, RpcError> {
+        let params: Value = serde_json::from_str(call.params.map_or("[]", |p| p.get())).unwrap();
+        if params[0] == "nothing" {
+            return Err(RpcError::invalid_params("no such subscription"));
+        }
+        let (most, size) = (params[0].as_u64(), number(&params, 1) as usize);
+        let (sender, messages) = mpsc::channel(1);
+        let seen = Arc::clone(&self.seen);
+        seen.feeds_open.fetch_add(1, SeqCst);
+        tokio::spawn(async move {
+            for index in 0..most.unwrap_or(u64::MAX) {
+                let message = format!("{{\"index\":{index},\"of\":{}}}", big_json(size));
+                if sender.send(Rope::from(message)).await.is_err() {
+                    break;
+                }
+                seen.fed.fetch_add(1, SeqCst);
+            }
+            seen.feeds_open.fetch_sub(1, SeqCst);
+        });
+        Ok(Subscribed { messages })
     }
 }
 
