@@ -35,6 +35,12 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     BenchServe(#[from] prestate_bench::ServeError),
     #[error(transparent)]
+    ArchiveOpen(#[from] prestate_store::OpenError),
+    #[error(transparent)]
+    Pipeline(#[from] prestate_pipeline::StartError),
+    #[error(transparent)]
+    Backfill(#[from] prestate_pipeline::BackfillError),
+    #[error(transparent)]
     Lane(#[from] prestate_lane::LaneError),
     #[error(transparent)]
     Jwt(#[from] prestate_lane::JwtSecretError),

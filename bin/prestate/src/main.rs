@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod diff;
 mod errors;
+mod follow;
 mod replay;
 mod serve;
 mod source;

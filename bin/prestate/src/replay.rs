@@ -1,8 +1,16 @@
-use crate::{check, errors::CommandError, serve::ServeArgs, source::ChainArg};
+use crate::{
+    check,
+    errors::CommandError,
+    follow::{ArchiveArgs, fill, runs},
+    serve::ServeArgs,
+    source::ChainArg,
+};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use prestate_host::Host;
 use prestate_host_embedded::{ReplayHost, block_paths, load_path};
+use prestate_pipeline::PipelineConfig;
+use prestate_rpc::Sources;
 use std::{
     io::{self, IsTerminal},
     path::PathBuf,
@@ -22,6 +30,11 @@ pub(crate) struct ReplayArgs {
     /// mainnet, sepolia, holesky, hoodi or a genesis file
     #[arg(long, value_name = "NAME|FILE", default_value = "mainnet")]
     chain: ChainArg,
+    /// Fill the archive, then exit without serving
+    #[arg(long, requires = "archive", conflicts_with = "check")]
+    no_serve: bool,
+    #[command(flatten)]
+    archive: ArchiveArgs,
     #[command(flatten)]
     serve: ServeArgs,
 }
@@ -49,7 +62,30 @@ pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, CommandError> {
         host.earliest()?.number,
         host.head()?.number
     );
-    args.serve.run(Arc::new(host), &summary)
+    if args.archive.archive.is_none() {
+        let host: Arc<dyn Host> = Arc::new(host);
+        return args.serve.run(host.into(), Vec::new(), &summary);
+    }
+    let wanted = args.archive.backfill.as_ref().map(|range| range.0.clone());
+    let numbers = host.blocks().map(|block| block.number);
+    let numbers =
+        numbers.filter(|number| wanted.as_ref().is_none_or(|range| range.contains(number)));
+    let ranges = runs(numbers.collect::<Vec<_>>());
+    let (head, host): (_, Arc<dyn Host>) = (host.head()?.number, Arc::new(host));
+    // The blocks are all there: nothing else wants the cores.
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let config = PipelineConfig { workers, ..PipelineConfig::default() };
+    let pipeline = args.archive.start(&host, args.chain.id()?, config)?;
+    let filled = fill(&pipeline, head, ranges)?;
+    for (number, reason) in &filled.failures {
+        eprintln!("block {number} is not in the archive: {reason}");
+    }
+    if args.no_serve {
+        pipeline.shutdown();
+        eprintln!("{} blocks written, {} failed", filled.written, filled.failed);
+        return Ok(ExitCode::from(u8::from(filled.failed > 0)));
+    }
+    args.serve.run(Sources::following(host, pipeline), Vec::new(), &summary)
 }
 
 /// A progress bar on a terminal, nothing elsewhere.

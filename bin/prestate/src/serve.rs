@@ -2,7 +2,7 @@ use crate::errors::CommandError;
 use clap::Args;
 use prestate_host::Host;
 use prestate_lane::{JwtSecret, Lane, LaneConfig};
-use prestate_rpc::{Rpc, RpcConfig};
+use prestate_rpc::{Joined, Rpc, RpcConfig, Service, Sources};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -52,6 +52,9 @@ pub(crate) struct ServeArgs {
     /// Largest result, uncompressed
     #[arg(long = "rpc.max-response-size", value_name = "BYTES", default_value_t = prestate_lane::DEFAULT_MAX_RESPONSE_BYTES)]
     response_limit: u64,
+    /// Most subscriptions that one connection may hold
+    #[arg(long = "rpc.max-subscriptions-per-connection", value_name = "N", default_value_t = prestate_lane::DEFAULT_MAX_SUBSCRIPTIONS)]
+    max_subscriptions: usize,
     /// Most connections
     #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = prestate_lane::DEFAULT_MAX_CONNECTIONS)]
     max_connections: usize,
@@ -64,8 +67,14 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Serves until told to stop (SIGINT, SIGTERM).
-    pub(crate) fn run(self, host: Arc<dyn Host>, what: &str) -> Result<ExitCode, CommandError> {
+    /// Serves until told to stop (SIGINT, SIGTERM), then ends the pipeline. `more` are asked for
+    /// what the product's own namespaces lack.
+    pub(crate) fn run(
+        self,
+        sources: Sources,
+        more: Vec<Arc<dyn Service>>,
+        what: &str,
+    ) -> Result<ExitCode, CommandError> {
         let rpc_config = {
             let defaults = RpcConfig::default();
             RpcConfig {
@@ -87,24 +96,31 @@ impl ServeArgs {
             max_batch_len: self.batch_limit,
             max_response_bytes: self.response_limit,
             max_connections: self.max_connections,
+            max_subscriptions: self.max_subscriptions,
             ..LaneConfig::default()
         };
-        let shown = newest_with_transactions(&*host)?;
+        let shown = newest_with_transactions(&*sources.host)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .map_err(CommandError::Runtime)?;
-        runtime.block_on(async move {
-            let rpc = Rpc::new(host, rpc_config);
+        let pipeline = sources.pipeline.clone();
+        let served = runtime.block_on(async move {
+            let rpc = Rpc::new(sources, rpc_config);
             tokio::spawn(rpc.clone().keep_house());
-            let running = Lane::bind(lane_config, Arc::new(rpc)).await?;
+            let service = Joined::new(Arc::new(rpc), more);
+            let running = Lane::bind(lane_config, Arc::new(service)).await?;
             let url = format!("http://{}", running.local_addr());
             eprintln!("serving {what} on {url}\n");
             eprintln!("{}", examples(&url, shown));
             stopped().await?;
             running.shutdown(SHUTDOWN_GRACE).await;
             Ok(ExitCode::SUCCESS)
-        })
+        });
+        if let Some(pipeline) = pipeline {
+            pipeline.shutdown();
+        }
+        served
     }
 }
 

@@ -126,7 +126,7 @@ impl Feed {
             return Ok(Some(block));
         }
         let Some(archive) = &self.archive else { return Ok(None) };
-        Ok(archive.block(hash)?.map(|kept| Arc::new(PublishedBlock::of_kept(kept))))
+        Ok(archive.block(hash)?.map(|kept| Arc::new(PublishedBlock::from(kept))))
     }
 
     /// Where to go from a block. May read the disk for blocks below those in memory.

@@ -38,15 +38,6 @@ impl PublishedBlock {
         Some(Self { summary, source: Source::Executed(work.clone(), traced) })
     }
 
-    pub(crate) fn of_kept(kept: KeptBlock) -> Self {
-        let (summary, diff) = (*kept.summary(), kept.block_diff());
-        let facts = match kept {
-            KeptBlock::Facts(facts) => Some(Arc::new(facts)),
-            _ => None,
-        };
-        Self { summary, source: Source::Kept { diff, facts } }
-    }
-
     pub(crate) fn work(&self) -> Option<&Arc<Work>> {
         match &self.source {
             Source::Given(work, _) | Source::Executed(work, _) => Some(work),
@@ -102,5 +93,17 @@ impl PublishedBlock {
             Some(work) => work.done().await.map(|traced| traced.facts.clone()),
             None => Err(BlockFailure::NotKept(self.summary.block)),
         }
+    }
+}
+
+/// As a block that the archive keeps is published.
+impl From<KeptBlock> for PublishedBlock {
+    fn from(kept: KeptBlock) -> Self {
+        let (summary, diff) = (*kept.summary(), kept.block_diff());
+        let facts = match kept {
+            KeptBlock::Facts(facts) => Some(Arc::new(facts)),
+            _ => None,
+        };
+        Self { summary, source: Source::Kept { diff, facts } }
     }
 }

@@ -3,11 +3,13 @@
 use crate::{
     args::Args,
     block_param::BlockParam,
+    blocks::can_be_traced,
     faults,
     rpc::Shared,
     run::{Cancel, Clock},
     service::{Answer, Outcome, Reply, Timing},
     trace_config::TraceConfig,
+    whole::{Want, Whole},
 };
 use alloy_primitives::B256;
 use alloy_rlp::Decodable;
@@ -16,7 +18,7 @@ use prestate_diff::{Execution, ReplayError, TraceError, TraceLimits, replay, tra
 use prestate_host::{Block, RecoveredBlock};
 use prestate_rpc_api::RpcError;
 use prestate_store::ReplyKey;
-use prestate_types::{Codes, PrestateOptions, Tracer};
+use prestate_types::{BlockRef, Codes, GethOptions, PrestateOptions, Tracer};
 use prestate_wire::{
     KnownCodes, MissingCode, Rope, RopeBuilder, StepText, TraceList, write_geth_diff, write_trace,
 };
@@ -52,7 +54,7 @@ impl Shared {
         let param = BlockParam::number(&args, 0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
         args.end(2)?;
-        self.trace_block(self.block(param)?, config).await
+        self.trace_block(Subject::Known(self.locate(param)?), config).await
     }
 
     pub(crate) async fn trace_block_by_hash(
@@ -63,7 +65,7 @@ impl Shared {
         let hash = args.hash(0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
         args.end(2)?;
-        self.trace_block(self.by_hash(hash)?, config).await
+        self.trace_block(Subject::Known(self.locate_hash(hash)?), config).await
     }
 
     pub(crate) async fn trace_block_rlp(
@@ -75,7 +77,7 @@ impl Shared {
         let config = TraceConfig::parse(args.optional(1), 1)?;
         args.end(2)?;
         let block = decode_block(&rlp)?;
-        self.trace_block(Arc::new(block), config).await
+        self.trace_block(Subject::Given(Arc::new(block)), config).await
     }
 
     pub(crate) async fn trace_transaction(
@@ -86,54 +88,81 @@ impl Shared {
         let hash = args.hash(0)?;
         let config = TraceConfig::parse(args.optional(1), 1)?;
         args.end(2)?;
-        let (place, block) = self.place(hash)?;
-        let block = self.traceable(block)?;
+        let place = self.located(hash)?;
+        can_be_traced(place.block.number)?;
         let tracer = config.tracer?;
-        self.traced(block, tracer, config.timeout, Some(place.index)).await
+        self.traced(Subject::Known(place.block), tracer, config.timeout, Some(place.index)).await
     }
 
     async fn trace_block(
         self: &Arc<Self>,
-        block: Arc<RecoveredBlock>,
+        subject: Subject,
         config: TraceConfig,
     ) -> Result<Answer, RpcError> {
-        let block = self.traceable(block)?;
-        match config.tracer {
-            Ok(tracer) => self.traced(block, tracer, config.timeout, None).await,
-            // Geth builds the tracer transaction by transaction: without any it is never built.
-            Err(_) if block.body().transactions.is_empty() => Ok(Answer::uncached("[]")),
-            Err(refusal) if refusal.per_transaction => {
-                let mut out = RopeBuilder::new();
-                let mut list = TraceList::open(&mut out);
-                for tx in &block.body().transactions {
-                    list.error(&mut out, tx.tx_hash());
-                    out.push(serde_json::Value::from(refusal.message.as_str()).to_string());
-                    list.end_entry(&mut out);
-                }
-                list.close(&mut out);
-                Ok(Answer::uncached(out.finish()))
-            }
-            Err(refusal) => Err(refusal.into()),
+        can_be_traced(subject.number())?;
+        let refusal = match config.tracer {
+            Ok(tracer) => return self.traced(subject, tracer, config.timeout, None).await,
+            Err(refusal) => refusal,
+        };
+        let block = self.load(subject).await?;
+        // Geth builds the tracer transaction by transaction: without any it is never built.
+        if block.body().transactions.is_empty() {
+            return Ok(Answer::uncached("[]"));
+        }
+        if !refusal.per_transaction {
+            return Err(refusal.into());
+        }
+        let mut out = RopeBuilder::new();
+        let mut list = TraceList::open(&mut out);
+        for tx in &block.body().transactions {
+            list.error(&mut out, tx.tx_hash());
+            out.push(serde_json::Value::from(refusal.message.as_str()).to_string());
+            list.end_entry(&mut out);
+        }
+        list.close(&mut out);
+        Ok(Answer::uncached(out.finish()))
+    }
+
+    /// The block itself.
+    async fn load(self: &Arc<Self>, subject: Subject) -> Result<Arc<RecoveredBlock>, RpcError> {
+        match subject {
+            Subject::Given(block) => Ok(block),
+            Subject::Known(at) => self.read(move |shared| shared.by_hash(at.hash)).await,
         }
     }
 
     /// Traces a block, or one transaction of it.
     async fn traced(
         self: &Arc<Self>,
-        block: Arc<RecoveredBlock>,
+        subject: Subject,
         tracer: Tracer,
         timeout: Duration,
         only: Option<u64>,
     ) -> Result<Answer, RpcError> {
-        if only.is_none() && block.body().transactions.is_empty() {
-            return Ok(Answer::uncached("[]"));
-        }
         let tracer = self.normalised(tracer);
         let key = ReplyKey {
-            block_hash: block.hash(),
+            block_hash: subject.hash(),
             view: if only.is_none() { "trace block" } else { "trace transaction" },
             options: format!("{only:?} {tracer:?}").into(),
         };
+        // A hit does not even load the block.
+        if let Some(rope) = self.cache.look(&key) {
+            let reply = Reply::Whole(rope);
+            return Ok(Answer { reply, outcome: Outcome::Hit, timing: Timing::default() });
+        }
+        if let (Subject::Known(at), Some(fields)) = (&subject, true_diff(&tracer))
+            && let Some(whole) = self.known_whole(*at, Want::Parts).await?
+        {
+            if only.is_none() && whole.facts().is_some_and(|facts| facts.txs.is_empty()) {
+                return Ok(Answer::uncached("[]"));
+            }
+            let write = move |shared: &Arc<Self>| shared.write_diffs(&whole, fields, only);
+            return self.kept(&key, || self.read(write)).await;
+        }
+        let block = self.load(subject).await?;
+        if only.is_none() && block.body().transactions.is_empty() {
+            return Ok(Answer::uncached("[]"));
+        }
         let work = TraceWork { shared: Arc::clone(self), block, tracer, timeout, only };
         if only.is_none() && work.block.body().transactions.len() >= STREAMED_TRANSACTIONS {
             return work.stream(key).await;
@@ -149,6 +178,31 @@ impl Shared {
             .await?;
         let timing = *made.lock();
         Ok(Answer { reply: Reply::Whole(rope), outcome: from_cache(outcome), timing })
+    }
+
+    /// The diff mode's result of a block, or of one transaction, from what is known of it.
+    fn write_diffs(
+        &self,
+        whole: &Whole,
+        fields: GethOptions,
+        only: Option<u64>,
+    ) -> Result<Rope, RpcError> {
+        let txs = &whole.facts().ok_or_else(RpcError::internal)?.txs;
+        let codes = self.codes_of(whole);
+        let mut out = RopeBuilder::new();
+        if let Some(index) = only {
+            let tx = txs.get(index as usize).ok_or_else(RpcError::internal)?;
+            write_geth_diff(&mut out, tx, fields, &codes).map_err(faults::code)?;
+            return Ok(out.finish());
+        }
+        let mut list = TraceList::open(&mut out);
+        for tx in txs {
+            list.result(&mut out, &tx.hash);
+            write_geth_diff(&mut out, tx, fields, &codes).map_err(faults::code)?;
+            list.end_entry(&mut out);
+        }
+        list.close(&mut out);
+        Ok(out.finish())
     }
 
     /// The tracer with everything filled in that decides its bytes.
@@ -175,6 +229,41 @@ pub(crate) fn from_cache(outcome: prestate_store::Outcome) -> Outcome {
     }
 }
 
+/// What a tracer prints of transactions' diffs, if it prints those and they are not Geth's
+/// artefacts: it then needs no execution where the diffs are known.
+fn true_diff(tracer: &Tracer) -> Option<GethOptions> {
+    match tracer {
+        Tracer::Prestate(PrestateOptions { diff_mode: true, exact: false, fields, .. }) => {
+            Some(*fields)
+        }
+        _ => None,
+    }
+}
+
+/// A block to be traced.
+enum Subject {
+    /// One of the chain, which may not have to be loaded.
+    Known(BlockRef),
+    /// The caller's own.
+    Given(Arc<RecoveredBlock>),
+}
+
+impl Subject {
+    fn hash(&self) -> B256 {
+        match self {
+            Self::Known(at) => at.hash,
+            Self::Given(block) => block.hash(),
+        }
+    }
+
+    fn number(&self) -> u64 {
+        match self {
+            Self::Known(at) => at.number,
+            Self::Given(block) => block.number,
+        }
+    }
+}
+
 /// One trace to be made.
 pub(crate) struct TraceWork {
     shared: Arc<Shared>,
@@ -194,13 +283,12 @@ impl TraceWork {
         let mut entries = Entries::new(shared, *only, cancel, piece);
         // What really changed needs no inspector; but without one the EVM cannot be stopped inside
         // a transaction, which a short timeout asks for.
-        if let Tracer::Prestate(PrestateOptions { diff_mode: true, exact: false, fields, .. }) =
-            tracer
+        if let Some(fields) = true_diff(tracer)
             && *timeout >= UNINSPECTED_TIMEOUT
         {
             let ran = replay(execution, parent, &mut clock, |tx, codes| {
                 entries.write(tx.index, tx.hash, codes, |out, codes| {
-                    write_geth_diff(out, &tx, *fields, codes)
+                    write_geth_diff(out, &tx, fields, codes)
                 })
             });
             return entries.finish(ran.map(drop).map_err(TraceError::from));

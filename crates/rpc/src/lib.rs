@@ -15,21 +15,35 @@ mod faults;
 mod joined;
 mod modules;
 mod parity;
+mod path;
 mod prestate;
+mod range;
 mod raw;
+mod reads;
+mod replica;
 mod rpc;
 mod run;
 mod service;
+mod sources;
+mod status;
+mod subscribe;
 mod trace_call;
 mod trace_config;
+mod view;
+mod whole;
 
-pub use config::{DEFAULT_CACHE_BYTES, DEFAULT_MAX_QUEUE, DEFAULT_MAX_STRUCT_LOG_BYTES, RpcConfig};
+pub use config::{
+    DEFAULT_CACHE_BYTES, DEFAULT_MAX_QUEUE, DEFAULT_MAX_RANGE_BLOCKS, DEFAULT_MAX_STRUCT_LOG_BYTES,
+    RpcConfig,
+};
 pub use joined::Joined;
 pub use modules::{Modules, into_module};
+pub use replica::{ArchiveHost, ArchiveHostError};
 pub use rpc::{METHODS, Rpc};
 pub use service::{
     Answer, Call, Outcome, Piece, Reply, Service, Subscribed, Timing, notifications_unsupported,
 };
+pub use sources::Sources;
 pub use trace_config::{
     DEFAULT_TRACE_TIMEOUT, MAX_MUX_DEPTH, Refusal, TraceCallConfig, TraceConfig,
 };

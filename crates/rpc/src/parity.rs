@@ -16,7 +16,7 @@ use alloy_rpc_types_trace::parity::{LocalizedTransactionTrace, TraceResults, Tra
 use prestate_diff::{Deadline, Execution, localized, reward_traces, trace_block_parity};
 use prestate_host::{RecoveredBlock, summary};
 use prestate_rpc_api::RpcError;
-use prestate_types::TracePlace;
+use prestate_types::{BlockRef, TracePlace};
 use prestate_wire::Rope;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -38,12 +38,11 @@ impl Shared {
         let args = Args::cut(params)?;
         let param = BlockParam::any(&args, 0)?;
         args.end(1)?;
-        let Some(block) = self.known(param)? else { return Ok(Answer::uncached("null")) };
-        let shared = Arc::clone(self);
-        self.kept("parity block", block.hash(), String::new(), move |cancel| {
+        let Some(at) = self.if_known(param)? else { return Ok(Answer::uncached("null")) };
+        self.kept_executed("parity block", at, String::new(), move |shared, block, cancel| {
             let clock = Clock::new(TX_TIMEOUT, cancel);
             let mut list = List::default();
-            shared.calls(&block, None, clock, |trace| {
+            shared.calls(block, None, clock, |trace| {
                 list.push(&trace)?;
                 Ok(cancel.check())
             })?;
@@ -90,29 +89,32 @@ impl Shared {
         let Some(place) = self.host.transaction(hash).map_err(faults::host)? else {
             return Ok(Answer::uncached("null"));
         };
-        let block = self.by_hash(place.block.hash)?;
-        let shared = Arc::clone(self);
         let options = format!("{} {address:?}", place.index);
-        self.kept("parity transaction", block.hash(), options, move |cancel| {
-            let clock = Clock::new(TX_TIMEOUT, cancel);
-            let mut list = List::default();
-            let mut found = None;
-            shared.calls(&block, Some(place.index), clock, |trace| {
-                match &address {
-                    None => list.push(&trace)?,
-                    Some(address) if trace.trace.trace_address == *address => {
-                        found = Some(json(&trace)?);
+        self.kept_executed(
+            "parity transaction",
+            place.block,
+            options,
+            move |shared, block, cancel| {
+                let clock = Clock::new(TX_TIMEOUT, cancel);
+                let mut list = List::default();
+                let mut found = None;
+                shared.calls(block, Some(place.index), clock, |trace| {
+                    match &address {
+                        None => list.push(&trace)?,
+                        Some(address) if trace.trace.trace_address == *address => {
+                            found = Some(json(&trace)?);
+                        }
+                        Some(_) => {}
                     }
-                    Some(_) => {}
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            finished(cancel)?;
-            Ok(match address {
-                None => list.close(),
-                Some(_) => found.unwrap_or_else(|| b"null".to_vec()).into(),
-            })
-        })
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                finished(cancel)?;
+                Ok(match address {
+                    None => list.close(),
+                    Some(_) => found.unwrap_or_else(|| b"null".to_vec()).into(),
+                })
+            },
+        )
         .await
     }
 
@@ -125,9 +127,9 @@ impl Shared {
         let param = BlockParam::any(&args, 0)?;
         let types = Types::parse(&args, 1)?;
         args.end(2)?;
-        let Some(block) = self.known(param)? else { return Ok(Answer::uncached("null")) };
-        let shared = Arc::clone(self);
+        let Some(at) = self.if_known(param)? else { return Ok(Answer::uncached("null")) };
         if types.opcodes() {
+            let (shared, block) = (Arc::clone(self), self.by_hash(at.hash)?);
             // Far more than is worth keeping: sent while it is made.
             return self
                 .in_pieces(move |pieces| {
@@ -151,10 +153,10 @@ impl Shared {
                 })
                 .await;
         }
-        self.kept("parity replay", block.hash(), types.key(), move |cancel| {
+        self.kept_executed("parity replay", at, types.key(), move |shared, block, cancel| {
             let clock = Clock::new(TX_TIMEOUT, cancel);
             let mut list = List::default();
-            shared.replayed_parity(&block, &types, None, clock, |hash, results| {
+            shared.replayed_parity(block, &types, None, clock, |hash, results| {
                 list.push_text(&with_hash(&results, hash)?);
                 Ok(cancel.check())
             })?;
@@ -173,13 +175,12 @@ impl Shared {
         let hash = args.hash(0)?;
         let types = Types::parse(&args, 1)?;
         args.end(2)?;
-        let (place, block) = self.place(hash)?;
-        let shared = Arc::clone(self);
+        let place = self.located(hash)?;
         let options = format!("{} {}", place.index, types.key());
-        self.kept("parity replay", block.hash(), options, move |cancel| {
+        self.kept_executed("parity replay", place.block, options, move |shared, block, cancel| {
             let clock = Clock::new(TX_TIMEOUT, cancel);
             let mut text = None;
-            shared.replayed_parity(&block, &types, Some(place.index), clock, |_, results| {
+            shared.replayed_parity(block, &types, Some(place.index), clock, |_, results| {
                 text = Some(json(&results)?);
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -190,15 +191,18 @@ impl Shared {
     }
 
     /// The block a caller names, `None` if there is none.
-    fn known(&self, param: BlockParam) -> Result<Option<Arc<RecoveredBlock>>, RpcError> {
+    fn if_known(&self, param: BlockParam) -> Result<Option<BlockRef>, RpcError> {
         let missing = match param {
             BlockParam::Number(number) => {
                 self.host.canonical_hash(number).map_err(faults::host)?.is_none()
             }
-            BlockParam::Hash { hash, .. } => self.host.block(hash).map_err(faults::host)?.is_none(),
+            BlockParam::Hash { hash, .. } => {
+                self.known.summary(&hash)?.is_none()
+                    && self.host.block(hash).map_err(faults::host)?.is_none()
+            }
             _ => false,
         };
-        if missing { Ok(None) } else { self.block(param).map(Some) }
+        if missing { Ok(None) } else { self.locate(param).map(Some) }
     }
 
     /// Hands out the calls of a block, its rewards last, or those of one transaction; says whether

@@ -1,7 +1,8 @@
 use crate::{
-    RpcConfig,
+    RpcConfig, Sources,
     run::Executions,
-    service::{Answer, Call, Service},
+    service::{Answer, Call, Service, Subscribed, notifications_unsupported},
+    sources::Known,
 };
 use async_trait::async_trait;
 use prestate_host::Host;
@@ -27,10 +28,16 @@ pub const METHODS: &[&str] = &[
     "eth_getBlockByHash",
     "eth_getBlockByNumber",
     "net_version",
+    "prestate_getAccounts",
     "prestate_getBlockDiff",
+    "prestate_getDiffRange",
+    "prestate_getStorage",
     "prestate_getTransactionDiff",
     "prestate_getTransactionDiffs",
+    "prestate_resync",
     "prestate_status",
+    "prestate_subscribe",
+    "prestate_unsubscribe",
     "trace_block",
     "trace_filter",
     "trace_get",
@@ -51,22 +58,28 @@ pub struct Rpc(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) host: Arc<dyn Host>,
+    pub(crate) known: Known,
     pub(crate) codes: Arc<CodeTable>,
     pub(crate) config: RpcConfig,
     pub(crate) executions: Executions,
+    pub(crate) reads: Executions,
     pub(crate) cache: ReplyCache<RpcError>,
 }
 
 impl Rpc {
-    /// The namespaces over a host.
-    pub fn new(host: Arc<dyn Host>, config: RpcConfig) -> Self {
+    /// The namespaces over a host, and over what follows it.
+    pub fn new(sources: impl Into<Sources>, config: RpcConfig) -> Self {
+        let Sources { host, pipeline, archive } = sources.into();
         let executions = Executions::new(config.max_executions, config.max_queue);
+        let reads = Executions::new(config.max_reads, config.max_queue);
         let cache = ReplyCache::new(config.cache_bytes);
         Self(Arc::new(Shared {
             host,
+            known: Known { pipeline, archive },
             codes: Arc::new(CodeTable::new()),
             config,
             executions,
+            reads,
             cache,
         }))
     }
@@ -115,6 +128,11 @@ impl Service for Rpc {
             "prestate_getBlockDiff" => shared.block_diff(params).await,
             "prestate_getTransactionDiffs" => shared.transaction_diffs(params).await,
             "prestate_getTransactionDiff" => shared.transaction_diff(params).await,
+            "prestate_getDiffRange" => shared.diff_range(params).await,
+            "prestate_getStorage" => shared.storage(params).await,
+            "prestate_getAccounts" => shared.accounts(params).await,
+            "prestate_resync" => shared.resync(params).await,
+            "prestate_subscribe" | "prestate_unsubscribe" => Err(notifications_unsupported()),
             "prestate_status" => shared.status(params),
             "trace_block" => shared.parity_block(params).await,
             "trace_transaction" => shared.parity_transaction(params).await,
@@ -139,5 +157,16 @@ impl Service for Rpc {
 
     fn methods(&self) -> &[&'static str] {
         METHODS
+    }
+
+    fn subscriptions(&self) -> &[&'static str] {
+        &["prestate"]
+    }
+
+    async fn subscribe(&self, call: Call<'_>) -> Result<Subscribed, RpcError> {
+        match call.method {
+            "prestate_subscribe" => self.0.subscribe(call.params).await,
+            other => Err(RpcError::method_not_found(other)),
+        }
     }
 }

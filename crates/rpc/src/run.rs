@@ -69,25 +69,45 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Shared {
-    /// A permit to execute. The queue before it is bounded: beyond it -32005.
-    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, RpcError> {
-        let executions = &self.executions;
-        if let Ok(permit) = Arc::clone(&executions.permits).try_acquire_owned() {
+impl Executions {
+    /// A permit. The queue before it is bounded: beyond it -32005.
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
-        let queued = executions.waiting.fetch_add(1, Ordering::Relaxed) + 1;
-        let _waiting = Waiting(&executions.waiting);
-        if queued > executions.max_queue {
+        let queued = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
+        let _waiting = Waiting(&self.waiting);
+        if queued > self.max_queue {
             return Err(RpcError::limit(
                 "too many requests are waiting to be executed, try again later",
                 "queue",
-                executions.max_queue as u64,
+                self.max_queue as u64,
                 queued as u64,
             ));
         }
-        let permit = Arc::clone(&executions.permits).acquire_owned().await;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
         permit.map_err(|_| RpcError::internal())
+    }
+}
+
+impl Shared {
+    /// A permit to execute.
+    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, RpcError> {
+        self.executions.permit().await
+    }
+
+    /// Runs work that executes nothing and may wait for the disk: heavy traces do not hold it up.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, RpcError> + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let permit = self.reads.permit().await?;
+        let shared = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work(&shared)
+        });
+        done.await.unwrap_or_else(|panic| Err(crate::faults::logged(&panic)))
     }
 
     /// Runs work on a blocking thread with a permit, cancelled when the caller goes away.

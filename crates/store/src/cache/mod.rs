@@ -183,6 +183,15 @@ impl<E> ReplyCache<E> {
         found
     }
 
+    /// As [`Self::get`], before a [`Self::get_or_compute`] of the same key, which counts the miss.
+    pub fn look(&self, key: &ReplyKey) -> Option<Rope> {
+        let found = self.find(key);
+        if found.is_some() {
+            self.counters.hits.fetch_add(1, Relaxed);
+        }
+        found
+    }
+
     fn find(&self, key: &ReplyKey) -> Option<Rope> {
         let mut kept = self.kept.lock();
         let found = kept.get(key)?;
