@@ -45,7 +45,8 @@ pub(crate) struct Bundle {
     pub(crate) run_parent: B256,
 }
 
-/// The block diff of a committed block. `None` where the state it needs cannot be read (yet): the
+/// The block diff of a committed block. `None` where the state it needs cannot be read (yet), or
+/// where an account was cleared as a whole (before Cancun), whose slots a bundle need not name: the
 /// block is then executed for it.
 pub(crate) fn given(host: &dyn Host, block: &RecoveredBlock, bundle: &Bundle) -> Option<Given> {
     let started = Instant::now();
@@ -59,6 +60,7 @@ pub(crate) fn given(host: &dyn Host, block: &RecoveredBlock, bundle: &Bundle) ->
     let given = catch_unwind(AssertUnwindSafe(read));
     metrics::stage("block_diff", started.elapsed());
     match given {
+        Ok(Ok(given)) if given.diff.iter().any(|(_, delta)| delta.wiped) => None,
         Ok(Ok(given)) => Some(given),
         Ok(Err(error)) => {
             let block = summary(block).block;
@@ -142,6 +144,9 @@ fn unguarded(
     let checked = check_invariant(&facts, &diff);
     metrics::stage("execute", started.elapsed());
     checked?;
+    // Of an account that was cleared as a whole the parts know more slots than the bundle, and the
+    // archive keeps the parts.
+    let diff = facts.fold();
     let started = Instant::now();
     let encoded = EncodedBlock::of_facts(&facts)
         .map_err(|source| BlockFailure::Record { block: at, source })?;

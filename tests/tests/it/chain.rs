@@ -1,8 +1,8 @@
 //! Blocks built on a [`MemoryChain`], without a node.
 
 use alloy_consensus::{
-    BlockBody, BlockHeader, EMPTY_OMMER_ROOT_HASH, EthereumTxEnvelope, Header, TxEip4844,
-    TxReceipt,
+    BlockBody, BlockHeader, EMPTY_OMMER_ROOT_HASH, EthereumTxEnvelope, Header, Transaction,
+    TxEip4844, TxEnvelope, TxReceipt,
     proofs::{calculate_receipt_root, calculate_transaction_root, calculate_withdrawals_root},
     transaction::SignerRecoverable,
 };
@@ -77,7 +77,9 @@ fn unsealed(chain: &MemoryChain, keys: &Keys, recipe: &BlockRecipe) -> Recovered
         })
         .collect::<Vec<_>>()
         .into();
-    let cancun = chain.spec().blob_params_at(timestamp).is_some();
+    let blobs = chain.spec().blob_params_at(timestamp);
+    let cancun = blobs.is_some();
+    let blob_gas = transactions.iter().filter_map(|tx| tx.blob_gas_used()).sum();
     let header = Header {
         parent_hash: head.hash,
         ommers_hash: EMPTY_OMMER_ROOT_HASH,
@@ -89,8 +91,8 @@ fn unsealed(chain: &MemoryChain, keys: &Keys, recipe: &BlockRecipe) -> Recovered
         timestamp,
         mix_hash: keccak256(number.to_be_bytes()),
         base_fee_per_gas: Some(base_fee),
-        blob_gas_used: cancun.then_some(0),
-        excess_blob_gas: cancun.then_some(0),
+        blob_gas_used: cancun.then_some(blob_gas),
+        excess_blob_gas: parent.maybe_next_block_excess_blob_gas(blobs),
         parent_beacon_block_root: cancun.then(|| keccak256([number as u8, 1])),
         ..Default::default()
     };
@@ -124,8 +126,10 @@ fn sign(
             _ => Vec::new(),
         };
         let raw = tx.sign(keys, nonce, base_fee, &authorities);
-        let signed = EthereumTxEnvelope::<TxEip4844>::decode_2718(&mut raw.as_ref())
-            .expect("what was signed decodes");
+        // Blocks hold blob transactions without their blobs.
+        let signed: EthereumTxEnvelope<TxEip4844> = TxEnvelope::decode_2718(&mut raw.as_ref())
+            .expect("what was signed decodes")
+            .map_eip4844(TxEip4844::from);
         senders.push(signed.recover_signer().expect("what was signed recovers"));
         transactions.push(signed);
     }

@@ -4,10 +4,12 @@
 
 mod bundles;
 mod chain;
+mod consumer;
 mod fixtures;
 mod hosts;
 mod layering;
 mod readme;
 mod sample;
 mod selfdestruct;
+mod subscribers;
 mod transports;
