@@ -1,0 +1,28 @@
+use alloy_network::Ethereum;
+use alloy_provider::RootProvider;
+use alloy_rpc_client::RpcClient;
+use std::time::Duration;
+use url::Url;
+
+/// Longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for a whole answer: a trace of a heavy block takes providers tens of seconds.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A provider over HTTP as this crate wants it: zstd and gzip are asked for on every request (a
+/// block's diff traces shrink to a quarter), connections are kept, and no request waits for ever.
+///
+/// Providers made otherwise ask for both as well, since the features of `reqwest` are on wherever
+/// this crate is linked.
+///
+/// # Errors
+/// The client cannot be made: the system's TLS or resolver settings cannot be read.
+pub fn connect_http(url: Url) -> Result<RootProvider<Ethereum>, reqwest::Error> {
+    let http = reqwest::Client::builder()
+        .gzip(true)
+        .zstd(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+        .build()?;
+    Ok(RootProvider::new(RpcClient::builder().http_with_client(http, url)))
+}
