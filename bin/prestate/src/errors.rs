@@ -41,6 +41,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Backfill(#[from] prestate_pipeline::BackfillError),
     #[error(transparent)]
+    Watch(#[from] prestate_client::DiffStreamError),
+    #[error(transparent)]
     Lane(#[from] prestate_lane::LaneError),
     #[error(transparent)]
     Jwt(#[from] prestate_lane::JwtSecretError),

@@ -9,6 +9,7 @@ mod follow;
 mod replay;
 mod serve;
 mod source;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::{io::ErrorKind, process::ExitCode};
@@ -30,6 +31,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Print what a block or one of its transactions changed, as JSON
     Diff(diff::DiffArgs),
+    /// Show what blocks change, as they come
+    Watch(watch::WatchArgs),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Watch(args) => watch::run(args),
     };
     match result {
         Ok(code) => code,

@@ -159,12 +159,15 @@ const GATED: [&str; 16] = [
     "access denied",
 ];
 
-const UNKNOWN_BLOCK: [&str; 5] = [
+const UNKNOWN_BLOCK: [&str; 7] = [
     "header not found",
     "block not found",
     "unknown block",
     "header for hash not found",
     "could not find block",
+    // This project's words.
+    "is not known here",
+    "is above the newest block",
 ];
 
 const PRUNED: [&str; 7] = [
@@ -260,6 +263,9 @@ mod tests {
             (-32000, "header not found", "unknown"),
             (-32000, "block #999 not found", "unknown"),
             (-32001, "Unknown block", "unknown"),
+            (-32000, "block 5 is above the newest block 4", "unknown"),
+            (-32000, "block 0x1 is not known here: it belongs to another chain", "unknown"),
+            (4444, "block #1 is below the earliest block 5", "pruned"),
             (-32000, "missing trie node 1234 (path ) state 0x1 is not available", "pruned"),
             (-32000, "historical state is not available", "pruned"),
             (4444, "pruned history unavailable", "pruned"),

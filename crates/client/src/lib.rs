@@ -1,5 +1,6 @@
-//! The consumer's side: the `prestate_*` namespace on alloy's providers, and [`Resyncer`], which
-//! keeps storage slots exact against any node.
+//! The consumer's side: the `prestate_*` namespace on alloy's providers ([`PrestateApi`]), diffs as a
+//! stream without gaps ([`DiffStream`]), and [`Resyncer`], which keeps storage slots exact against any
+//! node.
 
 mod block_trace;
 mod block_traces;
@@ -7,6 +8,9 @@ mod capability;
 mod choose;
 mod config;
 mod cost;
+mod diff_cursor;
+mod diff_socket;
+mod diff_stream;
 mod endpoint;
 mod error;
 mod explain;
@@ -29,6 +33,7 @@ mod walk;
 pub use capability::Availability;
 pub use config::{ResyncerConfig, SYSTEM_CONTRACTS};
 pub use cost::{CostTable, Spent};
+pub use diff_stream::{DiffEvent, DiffStream, DiffStreamConfig, DiffStreamError, StartAt};
 pub use error::{ResyncError, WatchError};
 pub use explain::{Decision, Explanation, Outcome};
 pub use fault::Fault;
@@ -45,8 +50,9 @@ pub use update::{BlockUpdate, Reorg, Update};
 // What the calls take and answer.
 pub use prestate_rpc_api::{
     AccountChange, AccountQuery, AccountState, AccountsAt, BlockDiffView, BlockHandle, BlockHead,
-    CodeOption, DiffOptions, DiffRange, DiffSide, MAX_READ_SLOTS, Position, ReorgNotice, Resync,
-    ResyncRequest, SlotValues, SlotsByAccount, StorageAt, StorageValues, TransactionDiffView,
+    CodeOption, DiffMessage, DiffOptions, DiffRange, DiffSide, DiffStreamKind, MAX_READ_SLOTS,
+    Position, ReorgNotice, Resync, ResyncRequest, SlotValues, SlotsByAccount, StorageAt,
+    StorageValues, StreamedBlock, StreamedDiff, SubscribeOptions, TransactionDiffView,
     TransactionDiffsView, Watch,
 };
 pub use prestate_types::BlockRef;

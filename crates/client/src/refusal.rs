@@ -1,5 +1,7 @@
+use alloy_json_rpc::ErrorPayload;
 use alloy_transport::TransportError;
-use prestate_rpc_api::code;
+use prestate_rpc_api::{BlockHandle, code};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// A server's refusal of a `prestate_*` call, read from code and `data`.
@@ -22,7 +24,21 @@ pub enum Refusal {
     #[error("{message}")]
     Pruned {
         /// First block that is, if the server says.
-        earliest: Option<u64>,
+        earliest: Option<BlockHandle>,
+        /// The server's words.
+        message: String,
+    },
+    /// A block above the head.
+    #[error("{message}")]
+    Future {
+        /// The newest block, if the server says.
+        head: Option<BlockHandle>,
+        /// The server's words.
+        message: String,
+    },
+    /// A block that the server does not know: of another chain, or gone too long ago.
+    #[error("{message}")]
+    UnknownBlock {
         /// The server's words.
         message: String,
     },
@@ -32,7 +48,7 @@ pub enum Refusal {
     /// -32601: the namespace is not offered.
     #[error("{0}")]
     NoSuchMethod(String),
-    /// Any other: an unknown block, a block of another chain.
+    /// Any other.
     #[error("{message}")]
     Other {
         /// JSON-RPC error code.
@@ -47,36 +63,40 @@ pub enum Refusal {
 impl Refusal {
     /// Reads an error of alloy's; `None` if the server did not answer at all.
     pub fn of(error: &TransportError) -> Option<Self> {
-        let payload = error.as_error_resp()?;
+        error.as_error_resp().map(Self::of_payload)
+    }
+
+    /// Reads the error object of a reply.
+    pub(crate) fn of_payload(payload: &ErrorPayload) -> Self {
         let message = payload.message.to_string();
         let data = payload.data.as_ref();
         let data = data.and_then(|data| serde_json::from_str::<Value>(data.get()).ok());
-        let field = |name: &str| data.as_ref().and_then(|data| number(data.get(name)?));
-        let limit = data.as_ref().and_then(|data| data.get("limit")?.as_str());
-        let codes = i32::try_from(payload.code);
-        Some(match (codes, limit, field("value"), field("given")) {
+        let field = |name: &str| data.as_ref().and_then(|data| data.get(name));
+        let count = |name: &str| field(name).and_then(Value::as_u64);
+        let block = |name: &str| field(name).and_then(|value| BlockHandle::deserialize(value).ok());
+        let text = |name: &str| field(name).and_then(Value::as_str);
+        match (i32::try_from(payload.code), text("limit"), count("value"), count("given")) {
             (Ok(code::LIMIT_EXCEEDED), Some(limit), Some(value), Some(given)) => {
                 Self::Limit { limit: limit.to_owned(), value, given, message }
             }
-            (Ok(code::PRUNED_HISTORY), ..) => Self::Pruned { earliest: field("earliest"), message },
+            (Ok(code::PRUNED_HISTORY), ..) => Self::Pruned { earliest: block("earliest"), message },
             (Ok(code::INVALID_PARAMS), ..) => Self::InvalidParams(message),
             (Ok(code::METHOD_NOT_FOUND), ..) => Self::NoSuchMethod(message),
+            (Ok(code::SERVER), ..) if text("reason") == Some("future") => {
+                Self::Future { head: block("head"), message }
+            }
+            (Ok(code::SERVER), ..) if text("reason") == Some("unknown") => {
+                Self::UnknownBlock { message }
+            }
             _ => Self::Other { code: payload.code, message, data },
-        })
-    }
-}
-
-/// A JSON number or a quantity.
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
-        other => other.as_u64(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::B256;
     use alloy_transport::TransportErrorKind;
     use serde_json::json;
 
@@ -97,14 +117,24 @@ mod tests {
                 message: "too many".into(),
             }
         );
-        let earliest = json!({ "earliest": "0x10" });
+        let block = |n: u64| BlockHandle { number: n, hash: B256::with_last_byte(n as u8) };
+        let data = |reason| json!({ "reason": reason, "earliest": block(16), "head": block(20) });
+        let words = || "block is not there".to_owned();
         assert_eq!(
-            of(json!({ "code": 4444, "message": "pruned history unavailable", "data": earliest })),
-            Refusal::Pruned { earliest: Some(16), message: "pruned history unavailable".into() }
+            of(json!({ "code": 4444, "message": words(), "data": data("pruned") })),
+            Refusal::Pruned { earliest: Some(block(16)), message: words() }
         );
         assert_eq!(
-            of(json!({ "code": -32000, "message": "block 0x1 not found" })),
-            Refusal::Other { code: -32000, message: "block 0x1 not found".into(), data: None }
+            of(json!({ "code": -32000, "message": words(), "data": data("future") })),
+            Refusal::Future { head: Some(block(20)), message: words() }
+        );
+        assert_eq!(
+            of(json!({ "code": -32000, "message": words(), "data": data("unknown") })),
+            Refusal::UnknownBlock { message: words() }
+        );
+        assert_eq!(
+            of(json!({ "code": -32000, "message": words() })),
+            Refusal::Other { code: -32000, message: words(), data: None }
         );
         assert_eq!(
             of(json!({ "code": -32602, "message": "x" })),

@@ -5,5 +5,6 @@
 mod behaviour;
 mod model;
 mod soak;
+mod stream;
 mod stub;
 mod units;

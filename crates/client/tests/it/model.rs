@@ -22,6 +22,21 @@ pub(crate) struct Account {
     storage: BTreeMap<B256, B256>,
 }
 
+impl Account {
+    pub(crate) fn storage(&self) -> &BTreeMap<B256, B256> {
+        &self.storage
+    }
+
+    /// As `prestate_*` shows it where it does not exist on the other side.
+    pub(crate) fn whole(&self) -> Value {
+        json!({
+            "balance": U256::from(self.balance),
+            "nonce": format!("0x{:x}", self.nonce),
+            "storage": self.storage,
+        })
+    }
+}
+
 pub(crate) type State = BTreeMap<Address, Account>;
 
 #[derive(Debug)]

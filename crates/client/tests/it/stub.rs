@@ -1,6 +1,6 @@
 //! A provider over HTTP that answers from the model, with the habits of public ones.
 
-use crate::model::{Block, Model};
+use crate::model::{Account, Block, Model, State};
 use alloy_primitives::{Address, B256};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -254,6 +254,19 @@ impl World {
                 let block = block.ok_or_else(|| error(-32000, "block not found"))?;
                 Ok(json!({ "block": handle(block), "storage": values(block, &params[1]) }))
             }
+            "prestate_getDiffRange" => {
+                let from = model.block(&hash(&params[0]));
+                let from = from.ok_or_else(|| error(-32000, "block not found"))?;
+                assert_eq!(params[1], "latest");
+                let (pre, post) = sides(&from.state, &model.head().state);
+                let mut reply = json!({
+                    "from": handle(from), "to": handle(model.head()), "pre": pre, "post": post,
+                });
+                if let Some(reorg) = self.reorg(from) {
+                    reply["reorg"] = reorg;
+                }
+                Ok(reply)
+            }
             "prestate_resync" => self.resync(&params[0]),
             _ => Err(unknown()),
         }
@@ -291,11 +304,6 @@ impl World {
             Some(to) => model.block(&to.as_str().unwrap().parse().unwrap()).unwrap(),
             None => model.head(),
         };
-        let (mut ancestor, mut dropped) = (from, Vec::new());
-        while !model.is_canonical(&ancestor.at.hash) {
-            dropped.push(handle(ancestor));
-            ancestor = model.block(&ancestor.parent).unwrap();
-        }
         let mut storage = values(head, &request["cold"]);
         for (address, watch) in request["watch"].as_object().into_iter().flatten() {
             let account: Address = address.parse().unwrap();
@@ -311,18 +319,59 @@ impl World {
         let mut reply = json!({
             "from": handle(from), "head": handle(head), "storage": storage, "accounts": {},
         });
-        if !dropped.is_empty() {
-            reply["reorg"] = json!({ "commonAncestor": handle(ancestor), "dropped": dropped });
+        if let Some(reorg) = self.reorg(from) {
+            reply["reorg"] = reorg;
         }
         Ok(reply)
     }
+
+    /// What left the chain below a block, if it did.
+    fn reorg(&self, from: &Arc<Block>) -> Option<Value> {
+        let (mut ancestor, mut dropped) = (from, Vec::new());
+        while !self.model.is_canonical(&ancestor.at.hash) {
+            dropped.push(handle(ancestor));
+            ancestor = self.model.block(&ancestor.parent).unwrap();
+        }
+        let notice = json!({ "commonAncestor": handle(ancestor), "dropped": dropped });
+        (!dropped.is_empty()).then_some(notice)
+    }
 }
 
-fn handle(block: &Block) -> Value {
+/// What differs between two states, as `prestate_*` shows it; accounts with storage only.
+pub(crate) fn sides(old: &State, new: &State) -> (Value, Value) {
+    let (mut pre, mut post) = (Map::new(), Map::new());
+    for address in old.keys().chain(new.keys()) {
+        let name = address.to_string().to_lowercase();
+        match (old.get(address), new.get(address)) {
+            (Some(was), Some(is)) if was != is => {
+                let (mut before, mut after) = (Map::new(), Map::new());
+                for slot in was.storage().keys().chain(is.storage().keys()) {
+                    let of = |account: &Account| {
+                        account.storage().get(slot).copied().unwrap_or_default()
+                    };
+                    if of(was) != of(is) {
+                        before.insert(slot.to_string(), json!(of(was)));
+                        after.insert(slot.to_string(), json!(of(is)));
+                    }
+                }
+                pre.insert(name.clone(), json!({ "storage": before }));
+                post.insert(name, json!({ "storage": after }));
+            }
+            (was, is) if was != is => {
+                pre.insert(name.clone(), was.map_or(Value::Null, Account::whole));
+                post.insert(name, is.map_or(Value::Null, Account::whole));
+            }
+            _ => {}
+        }
+    }
+    (Value::Object(pre), Value::Object(post))
+}
+
+pub(crate) fn handle(block: &Block) -> Value {
     json!({ "number": format!("0x{:x}", block.at.number), "hash": block.at.hash })
 }
 
-fn header(block: Option<&Arc<Block>>) -> Value {
+pub(crate) fn header(block: Option<&Arc<Block>>) -> Value {
     let Some(block) = block else { return Value::Null };
     let mut header = handle(block);
     header["parentHash"] = json!(block.parent);
