@@ -87,6 +87,11 @@ impl Rpc {
 
 /// Pause between two rounds of housekeeping.
 const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(1);
+/// Look-ups in a round that make a reply worth a copy in one piece: what it saves is then more
+/// than what it took.
+const JOINED_LOOKUPS: u32 = 16;
+/// One part in so many of the cache may be taken up by such copies.
+const JOINED_SHARE: u64 = 16;
 /// Codes compressed better in one round: some milliseconds of one core.
 const IMPROVED_CODES: usize = 8;
 
@@ -98,10 +103,12 @@ impl Rpc {
         let _ = tokio::task::spawn_blocking(prestate_diff::warm_up).await;
         loop {
             tokio::time::sleep(HOUSEKEEPING_PAUSE).await;
-            let codes = Arc::clone(&self.0.codes);
+            let shared = Arc::clone(&self.0);
             let round = tokio::task::spawn_blocking(move || {
-                codes.improve(IMPROVED_CODES);
-                codes.release_texts();
+                shared.codes.improve(IMPROVED_CODES);
+                shared.codes.release_texts();
+                let budget = shared.config.cache_bytes / JOINED_SHARE;
+                shared.cache.join_hottest(JOINED_LOOKUPS, budget);
             });
             // A panic in it must not end the house; the next round tries again.
             let _ = round.await;

@@ -6,6 +6,7 @@ use crate::{
     zstd,
 };
 use bytes::Bytes;
+use parking_lot::RwLock;
 use std::{
     collections::{HashMap, HashSet},
     fmt,
@@ -31,6 +32,8 @@ struct Whole {
     len: u64,
     crc: OnceLock<Crc>,
     zstd: OnceLock<Bytes>,
+    /// The form in deflate in one piece, while the rope is sent again and again.
+    joined: RwLock<Option<Bytes>>,
     /// Sent compressed before.
     used: AtomicBool,
 }
@@ -224,6 +227,7 @@ impl Rope {
             len,
             crc: OnceLock::new(),
             zstd: OnceLock::new(),
+            joined: RwLock::default(),
             used: AtomicBool::new(false),
         }))
     }
@@ -279,6 +283,41 @@ impl Rope {
         whole.zstd.get_or_init(|| zstd::blocks(self.len(), || self.chunks()).into()).clone()
     }
 
+    /// Puts the form in deflate into one piece. Sending a thousand pieces costs the system more
+    /// than sending their bytes; the copy takes the form's whole length, codes and all, so it is
+    /// for what is sent again and again. Returns its length.
+    pub fn join(&self) -> u64 {
+        let length = self.deflated_len();
+        if self.0.joined.read().is_none() {
+            let mut joined = Vec::with_capacity(length as usize);
+            for leaf in self.leaves() {
+                for at in 0..leaf.deflated_piece_count() {
+                    joined.extend_from_slice(leaf.deflated_piece(at));
+                }
+            }
+            *self.0.joined.write() = Some(joined.into());
+        }
+        length
+    }
+
+    /// Length of the text in deflate, which is made if it is not there.
+    pub fn deflated_len(&self) -> u64 {
+        self.prepare(Encoding::Gzip);
+        self.leaves().iter().map(|leaf| leaf.deflated_len()).sum()
+    }
+
+    /// Lets the copy that [`Self::join`] made go again.
+    pub fn split(&self) {
+        if self.0.joined.read().is_some() {
+            *self.0.joined.write() = None;
+        }
+    }
+
+    /// The form in deflate in one piece, where there is such.
+    pub(crate) fn joined(&self) -> Option<Bytes> {
+        self.0.joined.read().clone()
+    }
+
     /// Whether this is the first call.
     pub(crate) fn is_first_use(&self) -> bool {
         !self.0.used.swap(true, Ordering::Relaxed)
@@ -331,7 +370,8 @@ impl Rope {
         let leaves: u64 = self.leaves().iter().map(|leaf| leaf.owned_bytes()).sum();
         let list = size_of_val::<[Arc<Leaf>]>(self.leaves()) + size_of::<Whole>();
         let zstd = self.0.zstd.get().map_or(0, Bytes::len);
-        leaves + (list + zstd) as u64
+        let joined = self.0.joined.read().as_ref().map_or(0, Bytes::len);
+        leaves + (list + zstd + joined) as u64
     }
 
     /// The distinct codes shown, each once: what this rope keeps alive beside its own bytes.

@@ -109,7 +109,10 @@ impl Splice {
             push_stored(&mut frame, &before, false);
             crc = crc.then(Crc::of(&before)).then(rope.crc());
             push_bytes(&mut parts, std::mem::take(&mut frame));
-            parts.extend(rope.leaves().iter().cloned().map(Part::Deflated));
+            match rope.joined() {
+                Some(joined) => parts.push(Part::Bytes(joined)),
+                None => parts.extend(rope.leaves().iter().cloned().map(Part::Deflated)),
+            }
         }
         push_stored(&mut frame, &self.tail, true);
         push_gzip_trailer(&mut frame, crc.then(Crc::of(&self.tail)), self.text_len);

@@ -101,6 +101,32 @@ fn python() {
     }
 }
 
+/// In this process, on a runtime of its own.
+#[test]
+fn reqwest() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (name, gzip, zstd) in [("gzip", true, false), ("zstd", false, true), ("none", false, false)]
+    {
+        let client = reqwest::Client::builder().gzip(gzip).zstd(zstd).build().unwrap();
+        for (body, expected) in cases() {
+            let asked = client
+                .post(server.url())
+                .header("content-type", "application/json")
+                .body(body.clone())
+                .send();
+            let text = runtime.block_on(async { asked.await.unwrap().text().await.unwrap() });
+            assert!(
+                text == expected,
+                "{name}: {} bytes, not {}: {body}",
+                text.len(),
+                expected.len()
+            );
+        }
+        println!("reqwest, {name}: {} replies", cases().len());
+    }
+}
+
 /// A WebSocket client with permessage-deflate of its own making.
 #[test]
 fn python_websockets() {

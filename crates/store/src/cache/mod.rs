@@ -19,7 +19,7 @@ use flight::Flights;
 use ledger::Ledger;
 use parking_lot::Mutex;
 use policy::Policy;
-use prestate_wire::Rope;
+use prestate_wire::{Encoding, Rope};
 use std::{
     collections::HashMap,
     sync::{
@@ -66,6 +66,10 @@ struct Entry {
     /// Bytes of its own the ledger was told of.
     owned_bytes: u64,
     cost: Duration,
+    /// Look-ups since the last round of [`ReplyCache::join_hottest`].
+    lookups: u32,
+    /// Whether that round put its compressed form into one piece.
+    joined: bool,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +129,7 @@ impl Kept {
             self.ledger.recount(&entry.reply, entry.owned_bytes, owned_bytes);
             entry.owned_bytes = owned_bytes;
         }
+        entry.lookups = entry.lookups.saturating_add(1);
         self.policy.touch(key, entry.cost, owned_bytes);
         Some(entry.reply.clone())
     }
@@ -141,7 +146,8 @@ impl Kept {
         let owned_bytes = reply.owned_bytes();
         self.ledger.add(&reply, owned_bytes);
         self.policy.insert(key.clone(), cost, owned_bytes);
-        self.entries.insert(key, Entry { reply, owned_bytes, cost });
+        let entry = Entry { reply, owned_bytes, cost, lookups: 0, joined: false };
+        self.entries.insert(key, entry);
     }
 
     /// Drops the least valuable until the bound holds. Returns how many.
@@ -212,6 +218,42 @@ impl<E> ReplyCache<E> {
         kept.insert(key, reply, cost);
         let evicted = kept.shrink(self.capacity_bytes);
         self.counters.evictions.fetch_add(evicted, Relaxed);
+    }
+
+    /// Puts the compressed forms of the replies that were looked up most since the last call into
+    /// one piece each, see [`Rope::join`], and lets go those of the last call that are not among
+    /// them. `least` look-ups make one worth it; at most `budget_bytes` are spent. It copies
+    /// megabytes: call it every second or so, where nobody waits.
+    pub fn join_hottest(&self, least: u32, budget_bytes: u64) {
+        let mut hot = Vec::new();
+        let mut cold = Vec::new();
+        for (key, entry) in &mut self.kept.lock().entries {
+            let lookups = std::mem::take(&mut entry.lookups);
+            if lookups >= least {
+                hot.push((lookups, key.clone(), entry.reply.clone()));
+            } else if std::mem::take(&mut entry.joined) {
+                cold.push(entry.reply.clone());
+            }
+        }
+        cold.iter().for_each(Rope::split);
+        hot.sort_unstable_by_key(|(lookups, ..)| std::cmp::Reverse(*lookups));
+        let mut left = budget_bytes;
+        let mut joined = Vec::new();
+        for (_, key, reply) in hot {
+            // Compressed, the text is a fraction of its length; without this nothing is known yet.
+            if !reply.is_prepared(Encoding::Gzip) || reply.deflated_len() > left {
+                reply.split();
+                continue;
+            }
+            left -= reply.join();
+            joined.push(key);
+        }
+        let mut kept = self.kept.lock();
+        for key in joined {
+            if let Some(entry) = kept.entries.get_mut(&key) {
+                entry.joined = true;
+            }
+        }
     }
 
     /// Drops everything.

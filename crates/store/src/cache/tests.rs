@@ -50,6 +50,44 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
+fn what_is_asked_for_most_is_kept_in_one_piece_within_the_budget() {
+    let (cache, table) = (Cache::new(1 << 24), CodeTable::new());
+    let codes: BTreeSet<u8> = (0..40).collect();
+    let body = |key: &ReplyKey| {
+        let reply = cache.get(key).unwrap();
+        let body = prestate_wire::splice(b"[", &[reply], b"", b"]", Encoding::Gzip);
+        (body.chunks().count(), body.to_vec())
+    };
+    for number in [1, 2, 3] {
+        let made = reply(&table, 100_000, &codes);
+        made.prepare(Encoding::Gzip);
+        cache.insert(key(number), made, MS);
+    }
+    let (pieces, bytes) = body(&key(1));
+    assert!(pieces > 40, "{pieces}");
+    let apart = cache.stats().owned_bytes;
+    for _ in 0..20 {
+        cache.get(&key(1));
+        cache.get(&key(2));
+    }
+    cache.get(&key(1));
+    // Room for one: the one asked for most.
+    let one = cache.get(&key(1)).unwrap().deflated_len();
+    cache.join_hottest(16, one);
+    assert_eq!(body(&key(1)), (3, bytes.clone()));
+    assert_eq!(body(&key(2)), (pieces, bytes.clone()));
+    assert_eq!(cache.stats().owned_bytes, apart + one);
+    for _ in 0..20 {
+        cache.get(&key(2));
+    }
+    cache.join_hottest(16, 10 * one);
+    assert_eq!((body(&key(1)), body(&key(2))), ((pieces, bytes.clone()), (3, bytes.clone())));
+    cache.join_hottest(16, 10 * one);
+    assert_eq!(body(&key(2)), (pieces, bytes));
+    assert_eq!(cache.stats().owned_bytes, apart);
+}
+
+#[test]
 fn a_reply_larger_than_the_cache_drops_nothing() {
     let cache = Cache::new(10_000);
     cache.insert(key(1), text(1000), MS);
