@@ -11,7 +11,7 @@ use alloy_evm::{
 use alloy_primitives::B256;
 use prestate_host::{
     ChainSpec, Outcome, ReaderDb, ReaderDbError, Receipt, Receipts, RecoveredBlock, StateError,
-    StateReader, evm_env, execution_context, summary,
+    StateReader, apply_pre_block, evm_env, execution_context, summary,
 };
 use revm::{
     Inspector,
@@ -152,7 +152,7 @@ impl<'a, R: StateReader + 'static> Driver<'a, R> {
 
         let mut executor = executor(spec, block, &mut self.state, inspector, inspect);
         heard.listen(executor.evm_mut().db_mut());
-        executor.apply_pre_execution_changes().map_err(system)?;
+        apply_pre_block(spec, block, &mut executor).map_err(system)?;
         let pre_system = heard.stop(executor.evm_mut().db_mut());
 
         for (index, tx) in block.transactions_recovered().enumerate() {

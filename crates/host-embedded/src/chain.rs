@@ -1,44 +1,22 @@
 use crate::{
-    genesis::{genesis_block, state_root},
+    ChainState,
+    execute::{Executed, execute},
+    genesis::genesis_block,
     import::{ImportError, decode_blocks},
 };
-use alloy_evm::{
-    block::BlockExecutor,
-    eth::{EthBlockExecutor, EthEvmBuilder},
-};
 use alloy_genesis::Genesis;
-use alloy_primitives::{Address, B256, map::B256Map};
-use imbl::HashMap;
+use alloy_primitives::{B256, map::B256Map};
 use parking_lot::{Mutex, RwLock};
 use prestate_host::{
     BundleSlice, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification, Notifications,
-    Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, StateError, StateReader, TxPlace,
-    check_header, evm_env, execution_context, same, summary,
+    Receipt, RecoveredBlock, StateError, StateReader, TxPlace, summary,
 };
-use prestate_types::{AccountInfo, BlockRef, KECCAK_EMPTY};
-use revm::{
-    bytecode::Bytecode,
-    database::{BundleState, State, states::bundle_state::BundleRetention},
-};
+use prestate_types::BlockRef;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 
 /// Notifications waiting for a slow listener before [`MemoryChain::import`] waits for it.
 const NOTIFICATION_BUFFER: usize = 1024;
-
-/// A whole state. Cloning shares everything, so that every block keeps its own.
-#[derive(Debug, Clone, Default)]
-pub struct ChainState {
-    accounts: HashMap<Address, Account>,
-    codes: HashMap<B256, Bytecode>,
-    hashes: HashMap<u64, B256>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Account {
-    info: AccountInfo,
-    storage: HashMap<B256, B256>,
-}
 
 /// A chain in memory: it executes blocks from a genesis on, checks them against their headers,
 /// keeps the state after every block and follows the head it is told.
@@ -52,19 +30,11 @@ pub struct MemoryChain {
 
 #[derive(Debug)]
 struct Inner {
-    blocks: B256Map<Known>,
+    blocks: B256Map<Executed>,
     canonical: BTreeMap<u64, B256>,
     transactions: B256Map<TxPlace>,
     head: BlockRef,
     genesis: BlockRef,
-}
-
-#[derive(Debug, Clone)]
-struct Known {
-    block: Arc<RecoveredBlock>,
-    state: ChainState,
-    bundle: Option<Arc<BundleState>>,
-    receipts: Arc<Vec<Receipt>>,
 }
 
 impl MemoryChain {
@@ -73,25 +43,10 @@ impl MemoryChain {
         let spec = ChainSpec::from_genesis(&genesis.config);
         let block = genesis_block(genesis, &spec);
         let at = summary(&block).block;
-        let mut state = ChainState::default();
-        for (address, account) in &genesis.alloc {
-            let code_hash = account.code.as_ref().filter(|code| !code.is_empty()).map(|code| {
-                let code = Bytecode::new_raw(code.clone());
-                let hash = code.hash_slow();
-                state.codes.insert(hash, code);
-                hash
-            });
-            let info = AccountInfo {
-                nonce: account.nonce.unwrap_or_default(),
-                balance: account.balance,
-                code_hash: code_hash.unwrap_or(KECCAK_EMPTY),
-            };
-            let set = account.storage.iter().flatten().filter(|(_, value)| !value.is_zero());
-            let storage = set.map(|(slot, value)| (*slot, *value)).collect();
-            state.accounts.insert(*address, Account { info, storage });
-        }
-        state.hashes.insert(at.number, at.hash);
-        let known = Known { block: Arc::new(block), state, bundle: None, receipts: Arc::default() };
+        let mut state = ChainState::from_alloc(&genesis.alloc);
+        state.note_hash(at.number, at.hash);
+        let known =
+            Executed { block: Arc::new(block), state, bundle: None, receipts: Arc::default() };
         let (notify, listener) = mpsc::channel(NOTIFICATION_BUFFER);
         let inner = Inner {
             blocks: std::iter::once((at.hash, known)).collect(),
@@ -202,99 +157,6 @@ impl Inner {
             (false, false) => Some(Notification::Reorged { old, new }),
         })
     }
-}
-
-impl ChainState {
-    fn apply(&mut self, bundle: &BundleState) {
-        for (hash, code) in &bundle.contracts {
-            self.codes.insert(*hash, code.clone());
-        }
-        for (address, change) in &bundle.state {
-            let Some(info) = &change.info else {
-                self.accounts.remove(address);
-                continue;
-            };
-            let mut account = self.accounts.get(address).cloned().unwrap_or_default();
-            if change.was_destroyed() {
-                account.storage = HashMap::new();
-            }
-            account.info =
-                AccountInfo { nonce: info.nonce, balance: info.balance, code_hash: info.code_hash };
-            for (slot, value) in &change.storage {
-                let slot = B256::from(*slot);
-                if value.present_value().is_zero() {
-                    account.storage.remove(&slot);
-                } else {
-                    account.storage.insert(slot, value.present_value().into());
-                }
-            }
-            self.accounts.insert(*address, account);
-        }
-    }
-
-    /// The root of the whole state; time in proportion to its size.
-    pub fn root(&self) -> B256 {
-        state_root(self.accounts.iter().map(|(address, account)| {
-            let storage = account.storage.iter().map(|(slot, value)| (*slot, *value)).collect();
-            (*address, account.info, storage)
-        }))
-    }
-}
-
-impl StateReader for ChainState {
-    fn account(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        Ok(self.accounts.get(&address).map(|account| account.info))
-    }
-
-    fn storage(&self, address: Address, slot: B256) -> Result<B256, StateError> {
-        let storage = self.accounts.get(&address).map(|account| &account.storage);
-        Ok(storage.and_then(|storage| storage.get(&slot)).copied().unwrap_or_default())
-    }
-
-    fn code(&self, hash: B256) -> Result<Bytecode, StateError> {
-        self.codes.get(&hash).cloned().ok_or(StateError::MissingCode(hash))
-    }
-
-    fn block_hash(&self, number: u64) -> Result<B256, StateError> {
-        self.hashes.get(&number).copied().ok_or(StateError::MissingBlockHash(number))
-    }
-}
-
-/// Executes a block and holds the outcome against its header, state root included.
-fn execute(
-    spec: &ChainSpec,
-    block: RecoveredBlock,
-    mut state: ChainState,
-) -> Result<Known, ImportError> {
-    let at = summary(&block).block;
-    let mut db = State::builder()
-        .with_database(ReaderDb(Arc::new(state.clone())))
-        .with_bundle_update()
-        .build();
-    let env = evm_env(spec, block.header());
-    let context = execution_context(&block);
-    let evm = EthEvmBuilder::new(&mut db, env).build();
-    let outcome = EthBlockExecutor::new(evm, context, spec, &Receipts)
-        .execute_block(block.transactions_recovered())
-        .map_err(|error| ImportError::Execution { block: at, reason: error.to_string() })?;
-    let stated = Outcome {
-        receipts: &outcome.receipts,
-        gas_used: outcome.gas_used,
-        blob_gas_used: outcome.blob_gas_used,
-        requests: &outcome.requests,
-    };
-    check_header(spec, &block, stated)?;
-    db.merge_transitions(BundleRetention::Reverts);
-    let bundle = db.take_bundle();
-    state.apply(&bundle);
-    same(at, "state root", state.root(), block.state_root)?;
-    state.hashes.insert(at.number, at.hash);
-    Ok(Known {
-        block: Arc::new(block),
-        state,
-        bundle: Some(Arc::new(bundle)),
-        receipts: Arc::new(outcome.receipts),
-    })
 }
 
 impl Host for MemoryChain {

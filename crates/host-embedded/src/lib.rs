@@ -3,14 +3,18 @@
 
 mod block_file;
 mod chain;
+mod chain_state;
+mod execute;
 mod genesis;
 mod import;
 mod load;
 mod map_state;
 mod replay;
+mod trie;
 
 pub use block_file::{BlockFile, BlockFileError};
-pub use chain::{ChainState, MemoryChain};
+pub use chain::MemoryChain;
+pub use chain_state::{AccountProof, ChainState};
 pub use genesis::{genesis_block, state_root};
 pub use import::{ImportError, decode_blocks};
 pub use load::{LoadError, block_paths, load_path};

@@ -1,9 +1,12 @@
+use crate::IrregularChange;
 use alloy_eips::{eip7840::BlobParams, eip7892::BlobScheduleBlobParams};
 use alloy_evm::eth::spec::EthExecutorSpec;
 use alloy_genesis::ChainConfig;
 use alloy_hardforks::{EthereumChainHardforks, EthereumHardfork, EthereumHardforks, ForkCondition};
-use alloy_primitives::{Address, U256, address};
+use alloy_primitives::{Address, B256, U256, address, map::B256Map};
+use parking_lot::RwLock;
 use revm::primitives::hardfork::SpecId;
+use std::sync::Arc;
 
 /// Chain id, hardforks and blob parameters: what decides the rules of a block.
 #[derive(Debug, Clone)]
@@ -12,6 +15,8 @@ pub struct ChainSpec {
     hardforks: EthereumChainHardforks,
     blobs: BlobScheduleBlobParams,
     deposit_contract: Option<Address>,
+    /// Shared by all clones. What is in it never changes.
+    irregular: Arc<RwLock<B256Map<Arc<IrregularChange>>>>,
 }
 
 /// Why a chain configuration was refused.
@@ -33,7 +38,7 @@ impl ChainSpec {
         blobs: BlobScheduleBlobParams,
         deposit_contract: Option<Address>,
     ) -> Self {
-        Self { chain_id, hardforks, blobs, deposit_contract }
+        Self { chain_id, hardforks, blobs, deposit_contract, irregular: Arc::default() }
     }
 
     /// Ethereum mainnet.
@@ -87,7 +92,7 @@ impl ChainSpec {
             .filter_map(|(fork, params)| Some((at(fork)?, params)))
             .collect::<Vec<_>>();
         let blobs = BlobScheduleBlobParams::mainnet().with_scheduled(scheduled);
-        Self { chain_id, hardforks, blobs, deposit_contract: Some(deposit_contract) }
+        Self::new(chain_id, hardforks, blobs, Some(deposit_contract))
     }
 
     /// The rules of a genesis file's `config` (Geth's `params.ChainConfig`).
@@ -137,17 +142,29 @@ impl ChainSpec {
                 .into_iter()
                 .filter_map(|(fork, at)| Some((fork, ForkCondition::Timestamp(at?)))),
         );
-        Self {
-            chain_id: config.chain_id,
-            hardforks: EthereumChainHardforks::new(forks),
-            blobs: config.blob_schedule_blob_params(),
-            deposit_contract: config.deposit_contract_address,
-        }
+        Self::new(
+            config.chain_id,
+            EthereumChainHardforks::new(forks),
+            config.blob_schedule_blob_params(),
+            config.deposit_contract_address,
+        )
     }
 
     /// EIP-155 chain id.
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
+    }
+
+    /// The state change that a block brings about by decree, `None` for all blocks of real chains
+    /// (the DAO fork's is known to the executor).
+    pub fn irregular_change(&self, block: &B256) -> Option<Arc<IrregularChange>> {
+        self.irregular.read().get(block).cloned()
+    }
+
+    /// Decrees what a block changes before anything in it runs. A block's change is decreed once,
+    /// before the block is executed or handed out; a later one for the same block is not heard.
+    pub fn decree(&self, block: B256, change: IrregularChange) {
+        self.irregular.write().entry(block).or_insert_with(|| Arc::new(change));
     }
 
     /// The rules in force at a block, by revm's name (`Frontier` … `Prague`, `Osaka`).

@@ -4,7 +4,7 @@ use crate::{
 };
 use alloy_evm::block::BlockExecutor;
 use alloy_primitives::{Address, B256};
-use prestate_host::{ReaderDb, StateError, StateReader, summary};
+use prestate_host::{ReaderDb, StateError, StateReader, apply_pre_block, summary};
 use prestate_types::AccountInfo;
 use revm::{
     bytecode::Bytecode,
@@ -60,7 +60,7 @@ pub fn state_before(
     let mut state =
         State::builder().with_database(ReaderDb(parent_state)).with_bundle_update().build();
     let mut executor = executor(spec, block, &mut state, NoOpInspector, false);
-    executor.apply_pre_execution_changes().map_err(|error| system_error(block_ref, error))?;
+    apply_pre_block(spec, block, &mut executor).map_err(|error| system_error(block_ref, error))?;
     for (at, tx) in block.transactions_recovered().take(index as usize).enumerate() {
         if !go_on() {
             return Err(ReplayError::Stopped.into());
