@@ -12,6 +12,7 @@ use prestate_host::{
     Receipt, RecoveredBlock, StateError, StateReader, TxPlace, summary,
 };
 use prestate_types::BlockRef;
+use revm::database::BundleState;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::mpsc;
 
@@ -30,11 +31,28 @@ pub struct MemoryChain {
 
 #[derive(Debug)]
 struct Inner {
-    blocks: B256Map<Executed>,
+    blocks: B256Map<Known>,
     canonical: BTreeMap<u64, B256>,
     transactions: B256Map<TxPlace>,
     head: BlockRef,
     genesis: BlockRef,
+    /// States of canonical blocks below this number have been let go.
+    states_from: u64,
+}
+
+/// A block with what executing it gave, as far as it is still kept.
+#[derive(Debug, Clone)]
+struct Known {
+    block: Arc<RecoveredBlock>,
+    state: Option<ChainState>,
+    bundle: Option<Arc<BundleState>>,
+    receipts: Arc<Vec<Receipt>>,
+}
+
+impl From<Executed> for Known {
+    fn from(Executed { block, state, bundle, receipts }: Executed) -> Self {
+        Self { block, state: Some(state), bundle, receipts }
+    }
 }
 
 impl MemoryChain {
@@ -45,8 +63,12 @@ impl MemoryChain {
         let at = summary(&block).block;
         let mut state = ChainState::from_alloc(&genesis.alloc);
         state.note_hash(at.number, at.hash);
-        let known =
-            Executed { block: Arc::new(block), state, bundle: None, receipts: Arc::default() };
+        let known = Known {
+            block: Arc::new(block),
+            state: Some(state),
+            bundle: None,
+            receipts: Arc::default(),
+        };
         let (notify, listener) = mpsc::channel(NOTIFICATION_BUFFER);
         let inner = Inner {
             blocks: std::iter::once((at.hash, known)).collect(),
@@ -54,6 +76,7 @@ impl MemoryChain {
             transactions: B256Map::default(),
             head: at,
             genesis: at,
+            states_from: at.number,
         };
         Self {
             spec: Arc::new(spec),
@@ -71,14 +94,16 @@ impl MemoryChain {
         if self.inner.read().blocks.contains_key(&at.hash) {
             return Ok(at);
         }
-        let Some(state) = self.inner.read().blocks.get(&parent).map(|known| known.state.clone())
-        else {
-            return Err(ImportError::UnknownParent { block: at, parent });
+        let state = match self.state(parent) {
+            Err(StateError::UnknownBlock(_)) => {
+                return Err(ImportError::UnknownParent { block: at, parent });
+            }
+            found => found?,
         };
         let known = execute(&self.spec, block, state)?;
         let extends = {
             let mut inner = self.inner.write();
-            inner.blocks.insert(at.hash, known);
+            inner.blocks.insert(at.hash, known.into());
             inner.head.hash == parent
         };
         if extends {
@@ -95,11 +120,64 @@ impl MemoryChain {
     /// Makes a known block the head; what is no longer canonical is reverted.
     pub fn set_head(&self, hash: B256) -> Result<(), ImportError> {
         let notification = self.inner.write().set_head(hash)?;
+        self.tell(notification);
+        Ok(())
+    }
+
+    /// Takes blocks that were executed here, the first on a known parent and each on the one
+    /// before, and makes the last one the head. Returns what changed.
+    pub(crate) fn adopt(
+        &self,
+        executed: Vec<Executed>,
+    ) -> Result<Option<Notification>, ImportError> {
+        let Some(last) = executed.last().map(|last| last.block.hash()) else { return Ok(None) };
+        let notification = {
+            let mut inner = self.inner.write();
+            for block in executed {
+                inner.blocks.insert(block.block.hash(), block.into());
+            }
+            inner.set_head(last)?
+        };
+        self.tell(notification.clone());
+        Ok(notification)
+    }
+
+    fn tell(&self, notification: Option<Notification>) {
         if let Some(notification) = notification {
             // Without a listener nobody misses it.
             let _ = self.notify.try_send(notification);
         }
-        Ok(())
+    }
+
+    /// Lets go of what only a reorg needs, of canonical blocks below `final_below`, and of the
+    /// states of canonical blocks below `states_from`. Blocks that lost to a canonical one below
+    /// `final_below` are forgotten.
+    pub(crate) fn let_go(&self, final_below: u64, states_from: u64) {
+        let mut inner = self.inner.write();
+        let Inner { blocks, canonical, states_from: kept_from, .. } = &mut *inner;
+        blocks.retain(|hash, known| {
+            let number = known.block.number;
+            if number < final_below {
+                known.bundle = None;
+            }
+            if number < states_from {
+                known.state = None;
+            }
+            number >= final_below || canonical.get(&number) == Some(hash)
+        });
+        *kept_from = states_from.max(*kept_from);
+    }
+
+    /// The state after a known block.
+    pub(crate) fn state(&self, hash: B256) -> Result<ChainState, StateError> {
+        let inner = self.inner.read();
+        let Some(known) = inner.blocks.get(&hash) else {
+            return Err(StateError::UnknownBlock(hash));
+        };
+        known.state.clone().ok_or(StateError::Pruned {
+            requested: known.block.number,
+            earliest: inner.states_from,
+        })
     }
 
     /// Receipts of a known block.
@@ -197,10 +275,7 @@ impl Host for MemoryChain {
     }
 
     fn state_after(&self, hash: B256) -> Result<Box<dyn StateReader>, StateError> {
-        match self.inner.read().blocks.get(&hash) {
-            Some(known) => Ok(Box::new(known.state.clone())),
-            None => Err(StateError::UnknownBlock(hash)),
-        }
+        Ok(Box::new(self.state(hash)?))
     }
 
     fn notifications(&self) -> Option<Notifications> {

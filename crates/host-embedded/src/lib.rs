@@ -1,9 +1,11 @@
 //! Hosts that run in this process, without a node: block files ([`ReplayHost`]) and an in-memory
-//! chain that executes blocks from genesis on ([`MemoryChain`]).
+//! chain that executes blocks from genesis on ([`MemoryChain`]), and on top of it a chain that makes
+//! its own blocks ([`dev`]).
 
 mod block_file;
 mod chain;
 mod chain_state;
+pub mod dev;
 mod execute;
 mod genesis;
 mod import;

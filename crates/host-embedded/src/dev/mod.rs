@@ -1,0 +1,28 @@
+//! The dev chain: an Ethereum chain in this process that makes its own blocks.
+
+mod accounts;
+mod admission;
+mod build;
+mod call;
+mod chain;
+mod config;
+mod error;
+mod events;
+mod genesis;
+mod journal;
+mod mutate;
+mod pool;
+mod reorg;
+mod rpc;
+
+pub use accounts::{AccountsError, DevAccounts};
+pub use chain::{DevChain, FINAL_BLOCKS};
+pub use config::{
+    DEFAULT_ACCOUNTS, DEFAULT_BALANCE_ETHER, DEFAULT_CHAIN_ID, DEFAULT_GAS_LIMIT, DEFAULT_HARDFORK,
+    DevConfig, Hardfork, Mining, TEST_MNEMONIC, UnknownHardfork,
+};
+pub use error::{DevError, OpenError};
+pub use genesis::dev_genesis;
+pub use journal::JournalError;
+pub use reorg::Reorg;
+pub use rpc::{DevRpc, dev_module};
