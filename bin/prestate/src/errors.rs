@@ -15,6 +15,10 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Blocks(#[from] HostError),
     #[error(transparent)]
+    Dev(#[from] prestate_host_embedded::dev::OpenError),
+    #[error("registering the dev chain's methods failed: {0}")]
+    Methods(String),
+    #[error(transparent)]
     Import(#[from] ImportError),
     #[error(transparent)]
     Replay(#[from] ReplayError),

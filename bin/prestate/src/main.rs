@@ -1,8 +1,9 @@
 //! `prestate`: an Ethereum node's state diffs, computed once and served as bytes. This program
-//! runs without a node, on block files; `prestate-reth` is the same inside reth.
+//! runs without a node, on a chain of its own or on block files; `prestate-reth` is the same inside reth.
 
 mod bench;
 mod check;
+mod dev;
 mod diff;
 mod errors;
 mod follow;
@@ -25,6 +26,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run an Ethereum chain in this process, with funded accounts, and serve its diffs
+    Dev(dev::DevArgs),
     /// Serve block files as a node would, or execute and check them
     Replay(replay::ReplayArgs),
     /// Measure, with rivals in the same run
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("PRESTATE_LOG").unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let result = match cli.command {
+        Command::Dev(args) => dev::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Diff(args) => diff::run(args),

@@ -2,7 +2,7 @@ use crate::{
     check,
     errors::CommandError,
     follow::{ArchiveArgs, fill, runs},
-    serve::ServeArgs,
+    serve::{ServeArgs, banner},
     source::ChainArg,
 };
 use clap::Args;
@@ -62,9 +62,10 @@ pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, CommandError> {
         host.earliest()?.number,
         host.head()?.number
     );
+    let banner = banner(&host, summary)?;
     if args.archive.archive.is_none() {
         let host: Arc<dyn Host> = Arc::new(host);
-        return args.serve.run(host.into(), Vec::new(), &summary);
+        return args.serve.run(host.into(), Vec::new(), banner);
     }
     let wanted = args.archive.backfill.as_ref().map(|range| range.0.clone());
     let numbers = host.blocks().map(|block| block.number);
@@ -85,7 +86,7 @@ pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, CommandError> {
         eprintln!("{} blocks written, {} failed", filled.written, filled.failed);
         return Ok(ExitCode::from(u8::from(filled.failed > 0)));
     }
-    args.serve.run(Sources::following(host, pipeline), Vec::new(), &summary)
+    args.serve.run(Sources::following(host, pipeline), Vec::new(), banner)
 }
 
 /// A progress bar on a terminal, nothing elsewhere.

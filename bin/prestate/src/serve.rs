@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
     #[arg(long = "http.addr", value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     http_addr: IpAddr,
     /// Port to listen on; 0 takes a free one
-    #[arg(long = "http.port", value_name = "PORT", default_value_t = prestate_lane::DEFAULT_PORT)]
+    #[arg(long = "http.port", visible_alias = "port", value_name = "PORT", default_value_t = prestate_lane::DEFAULT_PORT)]
     http_port: u16,
     /// Also serve HTTP on this unix socket
     #[arg(long = "http.uds", value_name = "PATH")]
@@ -67,13 +67,13 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Serves until told to stop (SIGINT, SIGTERM), then ends the pipeline. `more` are asked for
-    /// what the product's own namespaces lack.
+    /// Serves until told to stop (SIGINT, SIGTERM), then ends the pipeline. `before` are asked
+    /// before the product's own namespaces. `banner` is printed when all is up, with the URL.
     pub(crate) fn run(
         self,
         sources: Sources,
-        more: Vec<Arc<dyn Service>>,
-        what: &str,
+        before: Vec<Arc<dyn Service>>,
+        banner: impl FnOnce(&str) -> String,
     ) -> Result<ExitCode, CommandError> {
         let rpc_config = {
             let defaults = RpcConfig::default();
@@ -99,7 +99,6 @@ impl ServeArgs {
             max_subscriptions: self.max_subscriptions,
             ..LaneConfig::default()
         };
-        let shown = newest_with_transactions(&*sources.host)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -108,11 +107,10 @@ impl ServeArgs {
         let served = runtime.block_on(async move {
             let rpc = Rpc::new(sources, rpc_config);
             tokio::spawn(rpc.clone().keep_house());
-            let service = Joined::new(Arc::new(rpc), more);
+            let service = Joined::new(Arc::new(rpc), []).preferring(before);
             let running = Lane::bind(lane_config, Arc::new(service)).await?;
             let url = format!("http://{}", running.local_addr());
-            eprintln!("serving {what} on {url}\n");
-            eprintln!("{}", examples(&url, shown));
+            eprintln!("{}", banner(&url));
             stopped().await?;
             running.shutdown(SHUTDOWN_GRACE).await;
             Ok(ExitCode::SUCCESS)
@@ -143,21 +141,32 @@ fn newest_with_transactions(host: &dyn Host) -> Result<u64, CommandError> {
     Ok(head)
 }
 
-/// What to try next.
-fn examples(url: &str, block: u64) -> String {
-    let call = |method: &str, params: &str| {
-        format!(
-            "  curl -s --compressed {url} -H 'content-type: application/json' -d \
-             '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'"
-        )
-    };
-    let diff = "{\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}}";
-    [
-        call("prestate_status", ""),
-        call("prestate_getBlockDiff", &format!("\"0x{block:x}\"")),
-        call("debug_traceBlockByNumber", &format!("\"0x{block:x}\",{diff}")),
-    ]
-    .join("\n")
+/// What is served, and three calls to try on its newest block with transactions.
+pub(crate) fn banner(
+    host: &dyn Host,
+    what: String,
+) -> Result<impl FnOnce(&str) -> String + use<>, CommandError> {
+    let block = newest_with_transactions(host)?;
+    Ok(move |url: &str| {
+        let calls = [
+            curl(url, "prestate_status", ""),
+            curl(url, "prestate_getBlockDiff", &format!("\"0x{block:x}\"")),
+            curl(url, "debug_traceBlockByNumber", &format!("\"0x{block:x}\",{DIFF_MODE}")),
+        ];
+        format!("serving {what} on {url}\n\n{}", calls.join("\n"))
+    })
+}
+
+/// The configuration that asks the prestate tracer for diffs.
+pub(crate) const DIFF_MODE: &str =
+    "{\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}}";
+
+/// A call that can be pasted into a shell.
+pub(crate) fn curl(url: &str, method: &str, params: &str) -> String {
+    format!(
+        "  curl -s --compressed {url} -H 'content-type: application/json' -d \
+         '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":[{params}]}}'"
+    )
 }
 
 async fn stopped() -> Result<(), CommandError> {

@@ -1,11 +1,8 @@
 use crate::{ChainState, ImportError};
-use alloy_evm::{
-    block::{BlockExecutionError, BlockExecutor},
-    eth::{EthBlockExecutor, EthEvmBuilder},
-};
+use alloy_evm::eth::{EthBlockExecutor, EthEvmBuilder};
 use prestate_host::{
-    ChainSpec, Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, apply_pre_block, check_header,
-    evm_env, execution_context, same, summary,
+    ChainSpec, Outcome, ReaderDb, Receipt, Receipts, RecoveredBlock, check_header, evm_env,
+    execute_block, execution_context, same, summary,
 };
 use revm::database::{BundleState, State, states::bundle_state::BundleRetention};
 use std::sync::Arc;
@@ -35,17 +32,9 @@ pub(crate) fn execute(
     let env = evm_env(spec, block.header());
     let context = execution_context(&block);
     let evm = EthEvmBuilder::new(&mut db, env).build();
-    let failed = |error: BlockExecutionError| ImportError::Execution {
-        block: at,
-        reason: error.to_string(),
-    };
-    let mut executor = EthBlockExecutor::new(evm, context, spec, &Receipts);
-    apply_pre_block(spec, &block, &mut executor).map_err(failed)?;
-    for tx in block.transactions_recovered() {
-        executor.execute_transaction(tx).map_err(failed)?;
-    }
-    let (evm, outcome) = executor.finish().map_err(failed)?;
-    drop(evm);
+    let executor = EthBlockExecutor::new(evm, context, spec, &Receipts);
+    let outcome = execute_block(spec, &block, executor)
+        .map_err(|error| ImportError::Execution { block: at, reason: error.to_string() })?;
     let stated = Outcome {
         receipts: &outcome.receipts,
         gas_used: outcome.gas_used,

@@ -10,13 +10,10 @@
 
 use crate::{
     CommittedBlock, Host, Notifications, Outcome, ReaderDb, Receipts, RecoveredBlock, StateError,
-    StateReader, TxPlace, check_header, evm_env, execution_context, summary,
+    StateReader, TxPlace, check_header, evm_env, execute_block, execution_context, summary,
 };
 use alloy_consensus::transaction::SignerRecoverable;
-use alloy_evm::{
-    block::BlockExecutor,
-    eth::{EthBlockExecutor, EthEvmBuilder},
-};
+use alloy_evm::eth::{EthBlockExecutor, EthEvmBuilder};
 use alloy_primitives::{Address, B256, keccak256};
 use prestate_types::{AccountInfo, BlockRef, KECCAK_EMPTY};
 use revm::database::{BundleState, State, states::bundle_state::BundleRetention};
@@ -221,8 +218,8 @@ fn run(host: &dyn Host, block: &RecoveredBlock, parent: Box<dyn StateReader>) ->
     let env = evm_env(spec, block.header());
     let context = execution_context(block);
     let evm = EthEvmBuilder::new(&mut db, env).build();
-    let outcome = EthBlockExecutor::new(evm, context, spec, &Receipts)
-        .execute_block(block.transactions_recovered())
+    let executor = EthBlockExecutor::new(evm, context, spec, &Receipts);
+    let outcome = execute_block(spec, block, executor)
         .unwrap_or_else(|error| panic!("rule 2: block {at} on its parent's state: {error}"));
     let stated = Outcome {
         receipts: &outcome.receipts,

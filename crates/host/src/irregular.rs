@@ -1,7 +1,8 @@
 use crate::{ChainSpec, RecoveredBlock};
+use alloy_consensus::{EthereumTxEnvelope, TxEip4844};
 use alloy_evm::{
     Evm,
-    block::{BlockExecutionError, BlockExecutor},
+    block::{BlockExecutionError, BlockExecutionResult, BlockExecutor},
 };
 use alloy_primitives::{Address, B256, U256, map::AddressMap};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
@@ -87,6 +88,25 @@ impl IrregularChange {
         state.commit(accounts);
         Ok(())
     }
+}
+
+/// Runs a whole block: [`apply_pre_block`], the transactions, what follows them.
+pub fn execute_block<E>(
+    spec: &ChainSpec,
+    block: &RecoveredBlock,
+    mut executor: E,
+) -> Result<BlockExecutionResult<E::Receipt>, BlockExecutionError>
+where
+    E: BlockExecutor<
+            Transaction = EthereumTxEnvelope<TxEip4844>,
+            Evm: Evm<DB: Database + DatabaseCommit>,
+        >,
+{
+    apply_pre_block(spec, block, &mut executor)?;
+    for tx in block.transactions_recovered() {
+        executor.execute_transaction(tx)?;
+    }
+    executor.apply_post_execution_changes()
 }
 
 /// What a block does before its first transaction: the irregular change that the rules hold for

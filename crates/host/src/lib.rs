@@ -26,7 +26,7 @@ pub use database::{ReaderDb, ReaderDbError};
 pub use error::{HostError, StateError};
 pub use execution::{evm_env, execution_context};
 pub use host::{Host, HostInfo};
-pub use irregular::{BalanceChange, IrregularChange, SlotChange, apply_pre_block};
+pub use irregular::{BalanceChange, IrregularChange, SlotChange, apply_pre_block, execute_block};
 pub use notification::{BundleSlice, CommittedBlock, Notification, Notifications};
 pub use receipts::{HeaderMismatch, Outcome, Receipt, Receipts, check_header, same};
 pub use spec::{ChainSpec, SpecError};

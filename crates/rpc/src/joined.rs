@@ -31,6 +31,21 @@ impl Joined {
         Self { first, by_method, methods, subscriptions }
     }
 
+    /// With services that are asked before all others, the first of them first.
+    pub fn preferring(mut self, others: impl IntoIterator<Item = Arc<dyn Service>>) -> Self {
+        let others: Vec<_> = others.into_iter().collect();
+        for service in others.iter().rev() {
+            for method in service.methods() {
+                self.by_method.insert(*method, service.clone());
+            }
+            self.subscriptions.extend_from_slice(service.subscriptions());
+        }
+        self.subscriptions.sort_unstable();
+        self.subscriptions.dedup();
+        self.methods = self.by_method.keys().copied().collect();
+        self
+    }
+
     fn of(&self, method: &str) -> &Arc<dyn Service> {
         self.by_method.get(method).unwrap_or(&self.first)
     }

@@ -5,6 +5,7 @@
 mod bundles;
 mod chain;
 mod consumer;
+mod dev;
 mod fixtures;
 mod hosts;
 mod layering;

@@ -5,6 +5,7 @@ mod admission;
 mod build;
 mod call;
 mod chain;
+mod clock;
 mod config;
 mod error;
 mod events;

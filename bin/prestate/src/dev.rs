@@ -1,0 +1,135 @@
+//! `prestate dev`: an Ethereum chain in this process.
+
+use crate::{
+    errors::CommandError,
+    follow::ArchiveArgs,
+    serve::{DIFF_MODE, ServeArgs, curl},
+};
+use clap::Args;
+use prestate_host::Host;
+use prestate_host_embedded::dev::{
+    DEFAULT_ACCOUNTS, DEFAULT_BALANCE_ETHER, DEFAULT_CHAIN_ID, DEFAULT_GAS_LIMIT, DEFAULT_HARDFORK,
+    DevChain, DevConfig, Hardfork, Mining, TEST_MNEMONIC, dev_module,
+};
+use prestate_pipeline::PipelineConfig;
+use prestate_rpc::{Modules, Service, Sources};
+use prestate_store::ChainId;
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+/// `prestate dev`
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// EIP-155 chain id
+    #[arg(long, value_name = "ID", default_value_t = DEFAULT_CHAIN_ID)]
+    chain_id: u64,
+    /// Rules in force: paris, shanghai, cancun, prague, osaka, bpo1, bpo2
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_HARDFORK.name())]
+    hardfork: Hardfork,
+    /// Gas of a block
+    #[arg(long, value_name = "GAS", default_value_t = DEFAULT_GAS_LIMIT)]
+    gas_limit: u64,
+    /// Funded accounts
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_ACCOUNTS)]
+    accounts: u32,
+    /// Ether that each of them has at first
+    #[arg(long, value_name = "ETHER", default_value_t = DEFAULT_BALANCE_ETHER)]
+    balance: u64,
+    /// Words that the accounts' keys follow from
+    #[arg(long, value_name = "WORDS", default_value = TEST_MNEMONIC)]
+    mnemonic: String,
+    /// Make a block every so many seconds instead of at once
+    #[arg(long, value_name = "SECS", value_parser = seconds, conflicts_with = "no_mining")]
+    block_time: Option<Duration>,
+    /// Make blocks only when asked (`dev_mine`)
+    #[arg(long)]
+    no_mining: bool,
+    /// Keep the chain, and what its blocks changed, in this folder
+    #[arg(long, value_name = "DIR")]
+    datadir: Option<PathBuf>,
+    #[command(flatten)]
+    archive: ArchiveArgs,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// Seconds with a fraction, from a millisecond to a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("`{text}`: {error}"))?;
+    if !(0.001..=86_400.0).contains(&seconds) {
+        return Err(format!("`{text}` is not between 0.001 and 86400 seconds"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+pub(crate) fn run(mut args: DevArgs) -> Result<ExitCode, CommandError> {
+    let mining = match args.block_time {
+        Some(interval) => Mining::Interval(interval),
+        None if args.no_mining => Mining::OnDemand,
+        None => Mining::Instant,
+    };
+    let config = DevConfig {
+        chain_id: args.chain_id,
+        hardfork: args.hardfork,
+        gas_limit: args.gas_limit,
+        accounts: args.accounts,
+        balance_ether: args.balance,
+        mnemonic: args.mnemonic,
+        mining,
+        datadir: args.datadir.clone(),
+        ..DevConfig::default()
+    };
+    let chain = Arc::new(DevChain::open(config)?);
+    if let Some(datadir) = &args.datadir {
+        args.archive.archive.get_or_insert_with(|| datadir.join("archive"));
+    }
+    let host: Arc<dyn Host> = chain.clone();
+    let genesis = host.earliest()?;
+    let id = ChainId { chain_id: args.chain_id, genesis_hash: genesis.hash };
+    let pipeline = args.archive.start(&host, id, PipelineConfig::default())?;
+    let module =
+        dev_module(chain.clone()).map_err(|error| CommandError::Methods(error.to_string()))?;
+    let methods: Arc<dyn Service> = Arc::new(Modules::new(module));
+    chain.start_clock().map_err(CommandError::Runtime)?;
+    args.serve
+        .run(Sources::following(host, pipeline), vec![methods], move |url| banner(&chain, url))
+}
+
+/// Accounts, keys and what to try next.
+fn banner(chain: &DevChain, url: &str) -> String {
+    let config = chain.config();
+    let accounts = chain.accounts();
+    let mut text = String::new();
+    let keys: Vec<_> = accounts.keys().collect();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "Accounts, {} ether each\n", config.balance_ether);
+    for (at, (address, _)) in keys.iter().enumerate() {
+        let _ = writeln!(text, "({at}) {address}");
+    }
+    let _ = writeln!(text, "\nPrivate keys (known to everybody: for tests only)\n");
+    for (at, (_, key)) in keys.iter().enumerate() {
+        let _ = writeln!(text, "({at}) {key}");
+    }
+    let blocks = match config.mining {
+        Mining::Instant => "at once".to_owned(),
+        Mining::Interval(interval) => format!("every {} s", interval.as_secs_f64()),
+        Mining::OnDemand => "when asked (dev_mine)".to_owned(),
+    };
+    let head = chain.head().map_or(0, |head| head.number);
+    let _ = writeln!(text, "\nMnemonic   {}", config.mnemonic);
+    let _ = writeln!(text, "Chain id   {}", config.chain_id);
+    let _ = writeln!(text, "Hardfork   {}", config.hardfork.name());
+    let _ =
+        writeln!(text, "Blocks     {blocks}; {} gas each; the newest is {head}", config.gas_limit);
+    let _ = writeln!(text, "\nserving on {url} (HTTP and WebSocket); to try:\n");
+    if let [(from, _), .., (to, _)] = &keys[..] {
+        let transfer = format!("{{\"from\":\"{from}\",\"to\":\"{to}\",\"value\":\"0x1\"}}");
+        let _ = writeln!(text, "{}", curl(url, "eth_sendTransaction", &transfer));
+    }
+    let _ = writeln!(text, "{}", curl(url, "prestate_getBlockDiff", "\"latest\""));
+    let _ = write!(
+        text,
+        "{}",
+        curl(url, "debug_traceBlockByNumber", &format!("\"latest\",{DIFF_MODE}"))
+    );
+    text
+}

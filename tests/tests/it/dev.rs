@@ -1,0 +1,377 @@
+//! The dev chain: its blocks are valid, explained by their diffs, and there after a restart.
+
+use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
+use alloy_eips::{
+    eip2718::Encodable2718,
+    eip2930::{AccessList, AccessListItem},
+    eip4844::builder::{SidecarBuilder, SimpleCoder},
+    eip7594::BlobTransactionSidecarVariant,
+    eip7702::Authorization,
+};
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, address};
+use alloy_signer::SignerSync;
+use alloy_signer_local::PrivateKeySigner;
+use prestate_diff::{Execution, check_invariant, replay};
+use prestate_host::{Host, Notification, RecoveredBlock, conformance};
+use prestate_host_embedded::{
+    MemoryChain,
+    dev::{DevChain, DevConfig, DevError, Hardfork, Mining, OpenError},
+};
+use prestate_types::{BlockFacts, StateDiff};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+const CHAIN_ID: u64 = 31_337;
+const GWEI: u128 = 1_000_000_000;
+const FRESH: Address = address!("0x00000000000000000000000000000000000f4e5b");
+
+fn open(config: DevConfig) -> DevChain {
+    DevChain::open(config).expect("a dev chain")
+}
+
+fn in_memory() -> DevChain {
+    open(DevConfig::default())
+}
+
+fn signers(chain: &DevChain) -> Vec<PrivateKeySigner> {
+    let key = |(_, key)| PrivateKeySigner::from_bytes(&key).expect("a key");
+    chain.accounts().keys().map(key).collect()
+}
+
+fn signed<T: SignableTransaction<Signature>>(signer: &PrivateKeySigner, tx: T) -> Bytes
+where
+    alloy_consensus::Signed<T>: Encodable2718,
+{
+    let signature = signer.sign_hash_sync(&tx.signature_hash()).expect("a signature");
+    tx.into_signed(signature).encoded_2718().into()
+}
+
+fn legacy(signer: &PrivateKeySigner, nonce: u64, to: Address, value: u128) -> Bytes {
+    signed(
+        signer,
+        TxLegacy {
+            chain_id: Some(CHAIN_ID),
+            nonce,
+            gas_price: 3 * GWEI,
+            gas_limit: 100_000,
+            to: to.into(),
+            value: U256::from(value),
+            input: Bytes::new(),
+        },
+    )
+}
+
+fn dynamic(nonce: u64) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce,
+        gas_limit: 200_000,
+        max_fee_per_gas: 3 * GWEI,
+        max_priority_fee_per_gas: GWEI,
+        to: FRESH.into(),
+        ..TxEip1559::default()
+    }
+}
+
+/// Sets slot 1 to 1 and leaves a contract that logs.
+fn deployment() -> Bytes {
+    "0x60016001556006600f5f3960065ff35f5fa0000000".parse().expect("hex")
+}
+
+/// Every block is taken by a chain that executes it anew from genesis on and holds it against its
+/// header; its parts add up to what it changed.
+fn check_all(chain: &DevChain) -> Vec<(Arc<RecoveredBlock>, BlockFacts)> {
+    let fresh = MemoryChain::from_genesis(chain.genesis());
+    let head = chain.head().expect("a head").number;
+    let mut all = Vec::new();
+    for number in 1..=head {
+        let hash = chain.canonical_hash(number).unwrap().expect("canonical up to the head");
+        let block = chain.block(hash).unwrap().expect("a block");
+        if let Some(change) = chain.spec().irregular_change(&hash) {
+            fresh.spec().decree(hash, (*change).clone());
+        }
+        fresh.import((*block).clone()).expect("a valid block");
+        let parent = || chain.state_after(block.parent_hash).expect("the parent's state");
+        let mut txs = Vec::new();
+        let execution = Execution { spec: chain.spec(), block: &block };
+        let mut replayed = replay(execution, parent(), &mut (), |diff, _| {
+            txs.push(diff);
+            ControlFlow::Continue(())
+        })
+        .expect("the block replays");
+        let whole = replayed.block_diff(&*parent()).expect("complete");
+        let facts = replayed.facts(txs);
+        check_invariant(&facts, &whole.diff).expect("the parts are the whole");
+        all.push((block, facts));
+    }
+    all
+}
+
+#[test]
+fn all_transaction_types_are_mined_into_valid_blocks() {
+    for hardfork in Hardfork::ALL {
+        let chain = open(DevConfig { hardfork, ..DevConfig::default() });
+        let signers = signers(&chain);
+        let mut sent = vec![chain.send_raw(&legacy(&signers[0], 0, FRESH, 1)).unwrap()];
+        let item = AccessListItem { address: FRESH, storage_keys: vec![B256::ZERO] };
+        let access_list = AccessList(vec![item]);
+        let tx = TxEip2930 {
+            chain_id: CHAIN_ID,
+            nonce: 1,
+            gas_price: 3 * GWEI,
+            gas_limit: 100_000,
+            to: FRESH.into(),
+            access_list,
+            ..TxEip2930::default()
+        };
+        sent.push(chain.send_raw(&signed(&signers[0], tx)).unwrap());
+        sent.push(chain.send_raw(&signed(&signers[0], dynamic(2))).unwrap());
+        if hardfork >= Hardfork::Cancun {
+            sent.push(chain.send_raw(&blob_tx(&signers[1], hardfork)).unwrap());
+        }
+        if hardfork >= Hardfork::Prague {
+            sent.push(chain.send_raw(&set_code(&signers[2], &signers[3])).unwrap());
+        }
+        let blocks = check_all(&chain);
+        assert_eq!(blocks.len(), sent.len(), "{hardfork:?}: a block each");
+        for ((block, _), hash) in blocks.iter().zip(sent) {
+            assert_eq!(block.body().transactions[0].tx_hash(), &hash);
+            assert!(chain.transaction(hash).unwrap().is_some());
+        }
+        if hardfork >= Hardfork::Prague {
+            let delegated = chain.state_after(chain.head().unwrap().hash).unwrap();
+            let account = delegated.account(signers[3].address()).unwrap().expect("funded");
+            assert!(account.has_code(), "{hardfork:?}: the authority is delegated");
+        }
+    }
+}
+
+fn blob_tx(signer: &PrivateKeySigner, hardfork: Hardfork) -> Bytes {
+    let builder = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob");
+    let sidecar: BlobTransactionSidecarVariant = if hardfork >= Hardfork::Osaka {
+        BlobTransactionSidecarVariant::Eip7594(builder.build_7594().expect("KZG"))
+    } else {
+        BlobTransactionSidecarVariant::Eip4844(builder.build_4844().expect("KZG"))
+    };
+    let tx = TxEip4844 {
+        chain_id: CHAIN_ID,
+        gas_limit: 100_000,
+        max_fee_per_gas: 3 * GWEI,
+        max_priority_fee_per_gas: GWEI,
+        max_fee_per_blob_gas: GWEI,
+        to: FRESH,
+        blob_versioned_hashes: sidecar.versioned_hashes().collect(),
+        ..TxEip4844::default()
+    };
+    let tx = alloy_consensus::TxEip4844WithSidecar::from_tx_and_sidecar(tx, sidecar);
+    let signature = signer.sign_hash_sync(&tx.signature_hash()).expect("a signature");
+    tx.into_signed(signature).encoded_2718().into()
+}
+
+fn set_code(signer: &PrivateKeySigner, authority: &PrivateKeySigner) -> Bytes {
+    let authorization = Authorization { chain_id: U256::from(CHAIN_ID), address: FRESH, nonce: 0 };
+    let signature = authority.sign_hash_sync(&authorization.signature_hash()).expect("a signature");
+    let tx = TxEip7702 {
+        chain_id: CHAIN_ID,
+        gas_limit: 200_000,
+        max_fee_per_gas: 3 * GWEI,
+        max_priority_fee_per_gas: GWEI,
+        to: FRESH,
+        authorization_list: vec![authorization.into_signed(signature)],
+        ..TxEip7702::default()
+    };
+    signed(signer, tx)
+}
+
+#[test]
+fn the_seam_holds_across_blocks_and_a_reorg() {
+    let chain = Arc::new(in_memory());
+    let signer = signers(&chain).remove(0);
+    chain.mine(3).unwrap();
+    conformance::check(chain.clone(), || {
+        chain.send_raw(&legacy(&signer, 0, FRESH, 1)).unwrap();
+        chain.set_balance(FRESH, U256::from(5)).unwrap();
+        chain.reorg(2).unwrap();
+    });
+}
+
+#[test]
+fn state_by_decree_is_a_system_change_of_its_own_block() {
+    let chain = in_memory();
+    let contract = address!("0x4e59b44847b379578588920cA78FbF26c0B4956C");
+    let (slot, value) = (B256::with_last_byte(7), B256::with_last_byte(9));
+    chain.set_balance(FRESH, U256::from(5)).unwrap();
+    chain.set_storage(contract, slot, value).unwrap();
+    chain.set_balance(FRESH, U256::ZERO).unwrap();
+    chain.set_storage(contract, slot, B256::ZERO).unwrap();
+    let refused = chain.set_storage(FRESH, slot, value).unwrap_err();
+    assert!(matches!(refused, DevError::EmptyAccount(FRESH)), "{refused}");
+
+    let blocks = check_all(&chain);
+    let pre = |at: usize| -> &StateDiff { &blocks[at].1.pre_system };
+    let balance = |at: usize| {
+        let delta = pre(at).get(&FRESH).expect("the account is in the diff");
+        (delta.pre.map(|info| info.balance), delta.post.map(|info| info.balance))
+    };
+    assert_eq!(balance(0), (None, Some(U256::from(5))));
+    assert_eq!(balance(2), (Some(U256::from(5)), None), "an empty account does not exist");
+    let change = |at: usize| {
+        let delta = pre(at).slot(&contract, &slot).expect("the slot is in the diff");
+        (delta.pre, delta.post)
+    };
+    assert_eq!(change(1), (B256::ZERO, value));
+    assert_eq!(change(3), (value, B256::ZERO));
+    assert!(blocks.iter().all(|(_, facts)| facts.txs.is_empty()));
+}
+
+#[test]
+fn a_reorg_replaces_blocks_by_one_more_and_tells() {
+    let chain = in_memory();
+    let signers = signers(&chain);
+    let mut listener = chain.notifications().expect("nobody listens yet");
+    for nonce in 0..6 {
+        chain.send_raw(&legacy(&signers[0], nonce, FRESH, 1)).unwrap();
+        chain.send_raw(&legacy(&signers[1], nonce, FRESH, 1)).unwrap();
+    }
+    let before = chain.head().unwrap();
+    let reorg = chain.reorg(8).unwrap();
+    assert_eq!(reorg.dropped.len(), 8);
+    assert_eq!(reorg.added.len(), 9);
+    assert_eq!(reorg.dropped.last(), Some(&before));
+    assert_eq!(reorg.common_ancestor.number, before.number - 8);
+    assert_eq!(chain.head().unwrap(), *reorg.added.last().unwrap());
+
+    let hashes = |blocks: &[prestate_types::BlockRef]| -> Vec<B256> {
+        let block = |at: &prestate_types::BlockRef| chain.block(at.hash).unwrap().expect("known");
+        let txs = |at| block(at).body().transactions.iter().map(|tx| *tx.tx_hash()).collect();
+        blocks.iter().flat_map(|at| -> Vec<B256> { txs(at) }).collect()
+    };
+    let (old, new) = (hashes(&reorg.dropped), hashes(&reorg.added));
+    assert!(!new.is_empty() && new.len() < old.len(), "{} of {} stay", new.len(), old.len());
+    assert!(new.iter().all(|hash| old.contains(hash)));
+
+    let mut last = None;
+    while let Ok(notification) = listener.try_recv() {
+        last = Some(notification);
+    }
+    let Some(Notification::Reorged { old, new }) = last else { panic!("a reorg is told") };
+    assert_eq!(old, reorg.dropped);
+    let told: Vec<_> = new.iter().map(|block| block.block_ref()).collect();
+    assert_eq!(told, reorg.added);
+
+    // What was left out comes back.
+    chain.mine(1).unwrap();
+    check_all(&chain);
+    let state = chain.state_after(chain.head().unwrap().hash).unwrap();
+    assert_eq!(state.account(FRESH).unwrap().expect("it was sent to").balance, U256::from(12));
+
+    for (depth, text) in [(0, "depth is 0"), (65, "depth is 65, at most 64"), (15, "14 blocks")] {
+        let refused = chain.reorg(depth).unwrap_err().to_string();
+        assert!(refused.contains(text), "{depth}: {refused}");
+    }
+}
+
+#[test]
+fn nonces_queue_and_replacements_have_to_pay() {
+    let chain = open(DevConfig { mining: Mining::OnDemand, ..DevConfig::default() });
+    let signers = signers(&chain);
+    let text = |raw: &Bytes| chain.send_raw(raw).unwrap_err().to_string();
+    let first = legacy(&signers[0], 0, FRESH, 1);
+    chain.send_raw(&legacy(&signers[0], 1, FRESH, 1)).unwrap();
+    chain.mine(1).unwrap();
+    assert!(check_all(&chain)[0].0.body().transactions.is_empty(), "a gap has to wait");
+    chain.send_raw(&first).unwrap();
+    assert_eq!(text(&first), "already known");
+    assert_eq!(text(&legacy(&signers[0], 0, FRESH, 2)), "replacement transaction underpriced");
+    let better =
+        TxEip1559 { max_fee_per_gas: 4 * GWEI, max_priority_fee_per_gas: 4 * GWEI, ..dynamic(0) };
+    chain.send_raw(&signed(&signers[0], better)).unwrap();
+    chain.mine(1).unwrap();
+    let blocks = check_all(&chain);
+    assert_eq!(blocks[1].0.body().transactions.len(), 2);
+    assert_eq!(blocks[1].0.body().transactions[0].tx_type() as u8, 2, "the better one");
+    assert_eq!(text(&first), "nonce too low: next nonce 2, tx nonce 0");
+    let poor = PrivateKeySigner::from_bytes(&B256::with_last_byte(1)).unwrap();
+    assert_eq!(
+        text(&legacy(&poor, 0, FRESH, 1)),
+        "insufficient funds for gas * price + value: balance 0, tx cost 300000000000001, \
+         overshot 300000000000001"
+    );
+    let cheap = |change: fn(TxEip1559) -> TxEip1559| text(&signed(&signers[1], change(dynamic(0))));
+    for (given, wanted) in [
+        (
+            cheap(|tx| TxEip1559 { gas_limit: 20_000, ..tx }),
+            "intrinsic gas too low: gas 20000, minimum needed 21000",
+        ),
+        (
+            cheap(|tx| TxEip1559 { gas_limit: 60_000_001, ..tx }),
+            "transaction gas limit too high (cap: 16777216, tx: 60000001)",
+        ),
+        (
+            cheap(|tx| TxEip1559 { max_priority_fee_per_gas: 9 * GWEI, ..tx }),
+            "max priority fee per gas higher than max fee per gas",
+        ),
+        (
+            cheap(|tx| TxEip1559 { chain_id: 1, ..tx }),
+            "invalid chain id for signer: have 1 want 31337",
+        ),
+        (cheap(|tx| TxEip1559 { nonce: u64::MAX, ..tx }), "nonce has max value"),
+        (
+            cheap(|tx| TxEip1559 {
+                to: TxKind::Create,
+                input: vec![0; 49_153].into(),
+                gas_limit: 5_000_000,
+                ..tx
+            }),
+            "max initcode size exceeded: code size 49153, limit 49152",
+        ),
+        (
+            cheap(|tx| TxEip1559 { input: vec![1; 131_073].into(), gas_limit: 16_000_000, ..tx }),
+            "oversized data: transaction size 131190, limit 131072",
+        ),
+    ] {
+        assert_eq!(given, wanted);
+    }
+    // Below the base fee it waits.
+    let low = TxEip1559 { max_fee_per_gas: 1, max_priority_fee_per_gas: 1, ..dynamic(0) };
+    let hash = chain.send_raw(&signed(&signers[1], low)).unwrap();
+    chain.mine(1).unwrap();
+    assert_eq!(chain.transaction(hash).unwrap(), None);
+}
+
+fn on_disk(folder: &Path) -> DevConfig {
+    DevConfig { datadir: Some(folder.to_owned()), ..DevConfig::default() }
+}
+
+#[test]
+fn a_chain_on_disk_is_the_same_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (head, code) = {
+        let chain = open(on_disk(folder.path()));
+        let signer = signers(&chain).remove(0);
+        chain.send_raw(&legacy(&signer, 0, FRESH, 1)).unwrap();
+        let create = TxEip1559 { to: TxKind::Create, input: deployment(), ..dynamic(1) };
+        chain.send_raw(&signed(&signer, create)).unwrap();
+        chain.set_balance(FRESH, U256::from(77)).unwrap();
+        chain.mine(70).unwrap();
+        chain.reorg(3).unwrap();
+        check_all(&chain);
+        (chain.head().unwrap(), signer.address().create(1))
+    };
+    let chain = open(on_disk(folder.path()));
+    assert_eq!(chain.head().unwrap(), head);
+    let state = chain.state_after(head.hash).unwrap();
+    assert_eq!(state.account(FRESH).unwrap().expect("it was set").balance, U256::from(77));
+    assert!(state.account(code).unwrap().expect("it was deployed").has_code());
+    check_all(&chain);
+    let busy = DevChain::open(on_disk(folder.path())).unwrap_err();
+    assert!(busy.to_string().contains("another process has this chain open"), "{busy}");
+    drop(chain);
+    for other in [
+        DevConfig { chain_id: 1, ..on_disk(folder.path()) },
+        DevConfig { hardfork: Hardfork::Cancun, ..on_disk(folder.path()) },
+        DevConfig { hardfork: Hardfork::Osaka, ..on_disk(folder.path()) },
+    ] {
+        let refused = DevChain::open(other).unwrap_err();
+        assert!(matches!(refused, OpenError::OtherChain { .. }), "{refused}");
+    }
+}
