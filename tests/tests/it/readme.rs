@@ -1,6 +1,7 @@
 //! The README's maps are held against what is there.
 
 use cargo_metadata::MetadataCommand;
+use prestate_host_embedded::dev::{DevChain, DevConfig, dev_module};
 use prestate_tests::fixtures::workspace;
 use std::{collections::BTreeSet, fs};
 
@@ -26,6 +27,17 @@ fn methods_are_those_that_are_served() {
     let readme = fs::read_to_string(workspace().join("README.md")).expect("the README");
     let served = prestate_rpc::METHODS.iter().map(|method| (*method).to_owned()).collect();
     assert_eq!(named(table(&readme, "<!-- methods: checked by a test -->")), served);
+}
+
+#[test]
+fn methods_of_the_dev_chain_are_those_that_are_served() {
+    let readme = fs::read_to_string(workspace().join("README.md")).expect("the README");
+    let chain = DevChain::open(DevConfig::default()).expect("a chain in memory");
+    let module = dev_module(chain.into()).expect("its methods");
+    let own: BTreeSet<_> = module.method_names().map(ToOwned::to_owned).collect();
+    let elsewhere = named(table(&readme, "<!-- methods: checked by a test -->"));
+    let listed = named(table(&readme, "<!-- dev methods: checked by a test -->"));
+    assert_eq!(listed, &own - &elsewhere);
 }
 
 #[test]
