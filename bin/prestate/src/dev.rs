@@ -9,7 +9,8 @@ use clap::Args;
 use prestate_host::Host;
 use prestate_host_embedded::dev::{
     DEFAULT_ACCOUNTS, DEFAULT_BALANCE_ETHER, DEFAULT_CHAIN_ID, DEFAULT_GAS_LIMIT, DEFAULT_HARDFORK,
-    DevChain, DevConfig, Hardfork, Mining, TEST_MNEMONIC, dev_module,
+    DevChain, DevConfig, HEAVY_GAS_LIMIT, Hardfork, Mining, TEST_MNEMONIC, TrafficConfig,
+    TrafficShape, dev_module,
 };
 use prestate_pipeline::PipelineConfig;
 use prestate_rpc::{Modules, Service, Sources};
@@ -25,9 +26,9 @@ pub(crate) struct DevArgs {
     /// Rules in force: paris, shanghai, cancun, prague, osaka, bpo1, bpo2
     #[arg(long, value_name = "NAME", default_value = DEFAULT_HARDFORK.name())]
     hardfork: Hardfork,
-    /// Gas of a block
-    #[arg(long, value_name = "GAS", default_value_t = DEFAULT_GAS_LIMIT)]
-    gas_limit: u64,
+    /// Gas of a block [default: 60000000, with heavy traffic 6000000000]
+    #[arg(long, value_name = "GAS")]
+    gas_limit: Option<u64>,
     /// Funded accounts
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ACCOUNTS)]
     accounts: u32,
@@ -37,7 +38,7 @@ pub(crate) struct DevArgs {
     /// Words that the accounts' keys follow from
     #[arg(long, value_name = "WORDS", default_value = TEST_MNEMONIC)]
     mnemonic: String,
-    /// Make a block every so many seconds instead of at once
+    /// Make a block every so many seconds; 0 makes them at once [default: 0, with traffic 1]
     #[arg(long, value_name = "SECS", value_parser = seconds, conflicts_with = "no_mining")]
     block_time: Option<Duration>,
     /// Make blocks only when asked (`dev_mine`)
@@ -46,31 +47,57 @@ pub(crate) struct DevArgs {
     /// Keep the chain, and what its blocks changed, in this folder
     #[arg(long, value_name = "DIR")]
     datadir: Option<PathBuf>,
+    /// Swap and send tokens of our own contracts, so many transactions a second
+    #[arg(long, value_name = "TPS", help_heading = "Traffic")]
+    traffic: Option<f64>,
+    /// Decides who sends what
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "traffic",
+        help_heading = "Traffic"
+    )]
+    seed: u64,
+    /// `steady`, or `heavy`: blocks of 40,000 transactions
+    #[arg(
+        long,
+        value_name = "SHAPE",
+        default_value = "steady",
+        requires = "traffic",
+        help_heading = "Traffic"
+    )]
+    traffic_shape: TrafficShape,
     #[command(flatten)]
     archive: ArchiveArgs,
     #[command(flatten)]
     serve: ServeArgs,
 }
 
-/// Seconds with a fraction, from a millisecond to a day.
+/// Seconds with a fraction, from a millisecond to a day, or 0.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|error| format!("`{text}`: {error}"))?;
-    if !(0.001..=86_400.0).contains(&seconds) {
-        return Err(format!("`{text}` is not between 0.001 and 86400 seconds"));
+    if seconds != 0.0 && !(0.001..=86_400.0).contains(&seconds) {
+        return Err(format!("`{text}` is not 0 and not between 0.001 and 86400 seconds"));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
 
 pub(crate) fn run(mut args: DevArgs) -> Result<ExitCode, CommandError> {
+    let heavy = args.traffic.is_some() && args.traffic_shape == TrafficShape::Heavy;
     let mining = match args.block_time {
+        Some(Duration::ZERO) => Mining::Instant,
         Some(interval) => Mining::Interval(interval),
         None if args.no_mining => Mining::OnDemand,
+        // So that time on the chain goes as fast as time does.
+        None if args.traffic.is_some() && !heavy => Mining::Interval(Duration::from_secs(1)),
         None => Mining::Instant,
     };
+    let default_gas = if heavy { HEAVY_GAS_LIMIT } else { DEFAULT_GAS_LIMIT };
     let config = DevConfig {
         chain_id: args.chain_id,
         hardfork: args.hardfork,
-        gas_limit: args.gas_limit,
+        gas_limit: args.gas_limit.unwrap_or(default_gas),
         accounts: args.accounts,
         balance_ether: args.balance,
         mnemonic: args.mnemonic,
@@ -90,6 +117,9 @@ pub(crate) fn run(mut args: DevArgs) -> Result<ExitCode, CommandError> {
         dev_module(chain.clone()).map_err(|error| CommandError::Methods(error.to_string()))?;
     let methods: Arc<dyn Service> = Arc::new(Modules::new(module));
     chain.start_clock().map_err(CommandError::Runtime)?;
+    if let Some(tps) = args.traffic {
+        chain.start_traffic(TrafficConfig { tps, seed: args.seed, shape: args.traffic_shape })?;
+    }
     args.serve
         .run(Sources::following(host, pipeline), vec![methods], move |url| banner(&chain, url))
 }
@@ -120,6 +150,15 @@ fn banner(chain: &DevChain, url: &str) -> String {
     let _ = writeln!(text, "Hardfork   {}", config.hardfork.name());
     let _ =
         writeln!(text, "Blocks     {blocks}; {} gas each; the newest is {head}", config.gas_limit);
+    if let Some(contracts) = chain.contracts() {
+        for token in &contracts.tokens {
+            let _ = writeln!(text, "{:<10} {} {}", "Token", token.address, token.name);
+        }
+        for pool in &contracts.pools {
+            let _ =
+                writeln!(text, "{:<10} {} {} {}", "Pool", pool.address, pool.token0, pool.token1);
+        }
+    }
     let _ = writeln!(text, "\nserving on {url} (HTTP and WebSocket); to try:\n");
     if let [(from, _), .., (to, _)] = &keys[..] {
         let transfer = format!("{{\"from\":\"{from}\",\"to\":\"{to}\",\"value\":\"0x1\"}}");

@@ -16,6 +16,8 @@ pub(crate) enum CommandError {
     Blocks(#[from] HostError),
     #[error(transparent)]
     Dev(#[from] prestate_host_embedded::dev::OpenError),
+    #[error(transparent)]
+    Traffic(#[from] prestate_host_embedded::dev::TrafficError),
     #[error("registering the dev chain's methods failed: {0}")]
     Methods(String),
     #[error(transparent)]

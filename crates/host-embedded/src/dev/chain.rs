@@ -1,8 +1,8 @@
 use super::{
-    DevAccounts, DevConfig, DevError, Mining, OpenError,
+    DevAccounts, DevConfig, DevError, Mining, OpenError, TrafficContracts,
     admission::{Rules, SentTx, decode},
     build::{Plan, Source, Tx, build, next_base_fee},
-    events::{Event, Events},
+    events::Events,
     genesis::dev_genesis,
     journal::Journal,
     pool::{Best, Pool},
@@ -18,7 +18,7 @@ use prestate_host::{
 };
 use prestate_types::BlockRef;
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -50,6 +50,8 @@ pub struct DevChain {
     /// Held while blocks are made and taken: one head at a time.
     making: Mutex<()>,
     events: Mutex<Events>,
+    /// Of the traffic, once there is any.
+    pub(super) contracts: OnceLock<TrafficContracts>,
 }
 
 impl DevChain {
@@ -94,12 +96,18 @@ impl DevChain {
             pool: Mutex::default(),
             making: Mutex::default(),
             events: Mutex::default(),
+            contracts: OnceLock::new(),
         })
     }
 
     /// The accounts whose keys it holds.
     pub fn accounts(&self) -> &DevAccounts {
         &self.accounts
+    }
+
+    /// The contracts of its traffic, once there is any.
+    pub fn contracts(&self) -> Option<&TrafficContracts> {
+        self.contracts.get()
     }
 
     /// What it was opened with.
@@ -149,13 +157,18 @@ impl DevChain {
             let sender = self.head_state()?.account(tx.signer())?.unwrap_or_default();
             pool.add(Arc::new(tx), sender)?;
         }
-        self.events.lock().push(Event::Pending(hash));
+        self.events.lock().pending.push(hash);
         Ok(hash)
     }
 
     /// Makes blocks as long as something can be included.
     pub(crate) fn mine_ready(&self) -> Result<(), DevError> {
         let _making = self.making.lock();
+        self.make_ready()
+    }
+
+    /// The same, for who has the lock.
+    fn make_ready(&self) -> Result<(), DevError> {
         loop {
             let head = self.head_block()?;
             let mut best = self.best(&head)?;
@@ -168,6 +181,16 @@ impl DevChain {
             }
             self.take(vec![made])?;
         }
+    }
+
+    /// Puts transactions into the pool and makes blocks of it, as few as possible: nothing else is
+    /// made in between.
+    pub(super) fn mine_batch(&self, txs: Vec<Recovered<Tx>>) -> Result<(), DevError> {
+        let _making = self.making.lock();
+        for tx in txs {
+            self.enqueue(tx)?;
+        }
+        self.make_ready()
     }
 
     /// Makes `count` blocks, the first with what the pool has. Returns the head.
@@ -269,7 +292,7 @@ impl DevChain {
         let account = |address| state.account(address).ok().flatten().unwrap_or_default();
         self.pool.lock().prune(account);
         if let Some(notification) = notification {
-            self.events.lock().push(notification.into());
+            self.events.lock().chain.push(notification.into());
         }
         if head.number.is_multiple_of(LET_GO_EVERY) {
             let_go(&self.chain, head.number);

@@ -4,53 +4,63 @@ use prestate_types::BlockRef;
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::broadcast;
 
-/// Events that a slow subscriber may be behind before it misses some.
-const SUBSCRIBER_BUFFER: usize = 4096;
-/// Events kept for filters that are polled; older ones are lost to them.
-const KEPT_EVENTS: usize = 16_384;
+/// Changes of the chain that a slow subscriber may be behind.
+const CHAIN_BUFFER: usize = 1_024;
+/// Transactions that a slow subscriber may be behind: a heavy block's.
+const PENDING_BUFFER: usize = 65_536;
 
-/// Something that filters and subscriptions tell of.
+/// A change of the canonical chain.
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
-    /// The canonical chain changed.
-    Chain {
-        /// No longer canonical, ascending.
-        old: Vec<BlockRef>,
-        /// Canonical now, ascending.
-        new: Vec<Arc<RecoveredBlock>>,
-    },
-    /// A transaction came into the pool.
-    Pending(B256),
+pub(crate) struct ChainEvent {
+    /// No longer canonical, ascending.
+    pub(crate) old: Vec<BlockRef>,
+    /// Canonical now, ascending.
+    pub(crate) new: Vec<Arc<RecoveredBlock>>,
 }
 
-impl From<Notification> for Event {
+impl From<Notification> for ChainEvent {
     fn from(notification: Notification) -> Self {
-        Self::Chain {
+        Self {
             old: notification.reverted().to_vec(),
             new: notification.committed().iter().map(|new| new.block.clone()).collect(),
         }
     }
 }
 
-/// Events as they come and for a while after.
+/// What filters and subscriptions tell of.
 #[derive(Debug)]
 pub(crate) struct Events {
-    live: broadcast::Sender<Event>,
-    kept: VecDeque<Event>,
-    /// Events so far.
-    count: u64,
+    /// Changes of the chain.
+    pub(crate) chain: Stream<ChainEvent>,
+    /// Transactions that came into the pool.
+    pub(crate) pending: Stream<B256>,
 }
 
 impl Default for Events {
     fn default() -> Self {
-        let (live, _) = broadcast::channel(SUBSCRIBER_BUFFER);
-        Self { live, kept: VecDeque::new(), count: 0 }
+        Self { chain: Stream::new(CHAIN_BUFFER), pending: Stream::new(PENDING_BUFFER) }
     }
 }
 
-impl Events {
-    pub(crate) fn push(&mut self, event: Event) {
-        if self.kept.len() == KEPT_EVENTS {
+/// Events of one kind, as they come and for a while after.
+#[derive(Debug)]
+pub(crate) struct Stream<T> {
+    live: broadcast::Sender<T>,
+    /// The newest, for filters that are polled; older ones are lost to them.
+    kept: VecDeque<T>,
+    capacity: usize,
+    /// Events so far.
+    count: u64,
+}
+
+impl<T: Clone> Stream<T> {
+    fn new(capacity: usize) -> Self {
+        let (live, _) = broadcast::channel(capacity);
+        Self { live, kept: VecDeque::new(), capacity, count: 0 }
+    }
+
+    pub(crate) fn push(&mut self, event: T) {
+        if self.kept.len() == self.capacity {
             self.kept.pop_front();
         }
         self.kept.push_back(event.clone());
@@ -59,7 +69,7 @@ impl Events {
         let _ = self.live.send(event);
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<T> {
         self.live.subscribe()
     }
 
@@ -68,8 +78,8 @@ impl Events {
         self.count
     }
 
-    /// Events after the first `from`, with their number to go on from.
-    pub(crate) fn since(&self, from: u64) -> (Vec<Event>, u64) {
+    /// Events after the first `from`, with the number to go on from.
+    pub(crate) fn since(&self, from: u64) -> (Vec<T>, u64) {
         let lost = self.count - self.kept.len() as u64;
         let skip = from.saturating_sub(lost) as usize;
         (self.kept.iter().skip(skip).cloned().collect(), self.count)

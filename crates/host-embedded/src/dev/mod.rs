@@ -15,6 +15,7 @@ mod mutate;
 mod pool;
 mod reorg;
 mod rpc;
+mod traffic;
 
 pub use accounts::{AccountsError, DevAccounts};
 pub use chain::{DevChain, FINAL_BLOCKS};
@@ -27,3 +28,7 @@ pub use genesis::dev_genesis;
 pub use journal::JournalError;
 pub use reorg::Reorg;
 pub use rpc::{DevRpc, dev_module};
+pub use traffic::{
+    HEAVY_GAS_LIMIT, HEAVY_TRANSACTIONS, MAX_TPS, PoolAt, TokenAt, TrafficConfig, TrafficContracts,
+    TrafficError, TrafficShape,
+};

@@ -193,9 +193,8 @@ impl Pool {
 fn outbids(new: &Tx, old: &Tx) -> bool {
     let blob = |tx: &Tx| tx.max_fee_per_blob_gas();
     let percent = if blob(old).is_some() { BLOB_PRICE_BUMP_PERCENT } else { PRICE_BUMP_PERCENT };
-    let more = |new: u128, old: u128| {
-        new > old && new >= old.saturating_mul(100 + percent).div_ceil(100)
-    };
+    let more =
+        |new: u128, old: u128| new > old && new >= old.saturating_mul(100 + percent).div_ceil(100);
     let tip = |tx: &Tx| tx.max_priority_fee_per_gas().unwrap_or_else(|| tx.max_fee_per_gas());
     more(new.max_fee_per_gas(), old.max_fee_per_gas())
         && more(tip(new), tip(old))

@@ -14,6 +14,18 @@ impl DevRpc {
         Ok(keys.map(|(address, key)| json!({ "address": address, "privateKey": key })).collect())
     }
 
+    /// `dev_contracts()`: what traffic goes through, `null` without traffic.
+    pub(super) fn dev_contracts(&self, _params: &Params<'_>) -> Answer<Value> {
+        let Some(contracts) = self.chain.contracts() else { return Ok(Value::Null) };
+        let tokens = contracts.tokens.iter().map(
+            |token| json!({ "address": token.address, "name": token.name, "symbol": token.symbol }),
+        );
+        let pools = contracts.pools.iter().map(
+            |pool| json!({ "address": pool.address, "token0": pool.token0, "token1": pool.token1 }),
+        );
+        Ok(json!({ "tokens": tokens.collect::<Vec<_>>(), "pools": pools.collect::<Vec<_>>() }))
+    }
+
     /// `dev_mine(n?)`: the head after `n` blocks, one if left out.
     pub(super) fn mine(&self, params: &Params<'_>) -> Answer<Value> {
         let count = number(params.sequence().optional_next()?, 1)?;

@@ -1,7 +1,7 @@
 //! Filters that are polled.
 
 use super::{Answer, DevRpc, blocks::json, fault, logs};
-use crate::dev::events::Event;
+use crate::dev::events::ChainEvent;
 use alloy_primitives::{B256, U256};
 use alloy_rpc_types_eth::{Filter, Log};
 use jsonrpsee::types::Params;
@@ -41,7 +41,10 @@ pub(super) struct Filters {
 
 impl DevRpc {
     fn install(&self, kind: Kind) -> Answer<U256> {
-        let from = self.chain.with_events(|events| events.now());
+        let from = self.chain.with_events(|events| match kind {
+            Kind::Pending => events.pending.now(),
+            Kind::Blocks | Kind::Logs(_) => events.chain.now(),
+        });
         let now = Instant::now();
         let mut all = self.filters.all.lock();
         all.retain(|_, filter| now.duration_since(filter.asked) < IDLE);
@@ -85,44 +88,40 @@ impl DevRpc {
 
     pub(super) fn filter_changes(&self, params: &Params<'_>) -> Answer<Value> {
         let id: U256 = params.one()?;
-        let (kind, events) = {
-            let mut all = self.filters.all.lock();
-            let filter = all
-                .get_mut(&id.saturating_to())
-                .ok_or_else(|| fault::server("filter not found"))?;
-            let (events, now) = self.chain.with_events(|events| events.since(filter.from));
-            filter.from = now;
-            filter.asked = Instant::now();
-            (filter.kind.clone(), events)
-        };
-        match kind {
-            Kind::Pending => json(&pending(events)),
-            Kind::Blocks => json(&blocks(events)),
-            Kind::Logs(filter) => {
-                let mut found = Vec::new();
-                for event in events {
-                    let Event::Chain { old, new } = event else { continue };
-                    old.iter().for_each(|old| self.add_removed(&filter, old.hash, &mut found));
-                    new.iter().for_each(|new| self.add_logs(&filter, new, &mut found));
+        let mut all = self.filters.all.lock();
+        let filter =
+            all.get_mut(&id.saturating_to()).ok_or_else(|| fault::server("filter not found"))?;
+        filter.asked = Instant::now();
+        let from = filter.from;
+        match filter.kind.clone() {
+            Kind::Pending => {
+                let (hashes, now) = self.chain.with_events(|events| events.pending.since(from));
+                filter.from = now;
+                json(&hashes)
+            }
+            kind => {
+                let (events, now) = self.chain.with_events(|events| events.chain.since(from));
+                filter.from = now;
+                drop(all);
+                match kind {
+                    Kind::Logs(filter) => json(&self.changed_logs(&filter, events)),
+                    _ => json(&blocks(events)),
                 }
-                json(&found)
             }
         }
     }
+
+    /// What a filter matches in changes of the chain, reverted logs marked.
+    pub(super) fn changed_logs(&self, filter: &Filter, events: Vec<ChainEvent>) -> Vec<Log> {
+        let mut found = Vec::new();
+        for ChainEvent { old, new } in events {
+            old.iter().for_each(|old| self.add_removed(filter, old.hash, &mut found));
+            new.iter().for_each(|new| self.add_logs(filter, new, &mut found));
+        }
+        found
+    }
 }
 
-fn pending(events: Vec<Event>) -> Vec<B256> {
-    let hash = |event| match event {
-        Event::Pending(hash) => Some(hash),
-        Event::Chain { .. } => None,
-    };
-    events.into_iter().filter_map(hash).collect()
-}
-
-fn blocks(events: Vec<Event>) -> Vec<B256> {
-    let hashes = |event| match event {
-        Event::Chain { new, .. } => new.iter().map(|block| block.hash()).collect(),
-        Event::Pending(_) => Vec::new(),
-    };
-    events.into_iter().flat_map(hashes).collect()
+fn blocks(events: Vec<ChainEvent>) -> Vec<B256> {
+    events.into_iter().flat_map(|event| event.new).map(|block| block.hash()).collect()
 }

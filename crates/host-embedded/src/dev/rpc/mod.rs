@@ -42,6 +42,7 @@ pub fn dev_module(chain: Arc<DevChain>) -> Result<RpcModule<DevRpc>, RegisterMet
     }
     methods! {
         "dev_accounts" => dev_accounts;
+        "dev_contracts" => dev_contracts;
         "dev_mine" => mine;
         "dev_reorg" => reorg;
         "dev_setBalance" => set_balance;

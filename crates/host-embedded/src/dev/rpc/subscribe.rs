@@ -5,7 +5,7 @@ use super::{
     blocks::{json, pending_transaction, rpc_header},
     fault, logs,
 };
-use crate::dev::events::Event;
+use crate::dev::events::ChainEvent;
 use alloy_rpc_types_eth::{
     Filter,
     pubsub::{Params as KindParams, SubscriptionKind},
@@ -17,7 +17,7 @@ use jsonrpsee::{
 };
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 pub(super) fn register(module: &mut RpcModule<DevRpc>) -> Result<(), RegisterMethodError> {
     module.register_subscription(
@@ -34,8 +34,10 @@ pub(super) fn register(module: &mut RpcModule<DevRpc>) -> Result<(), RegisterMet
 enum Topic {
     Heads,
     Logs(Box<Filter>),
-    Hashes,
-    Transactions,
+    /// Whole transactions or hashes.
+    Pending {
+        full: bool,
+    },
 }
 
 async fn subscribe(
@@ -51,8 +53,39 @@ async fn subscribe(
         }
     };
     // Before the subscription is confirmed, so that nothing after it is missed.
-    let mut events = rpc.chain.with_events(|events| events.subscribe());
+    let (chain, hashes) =
+        rpc.chain.with_events(|events| (events.chain.subscribe(), events.pending.subscribe()));
     let sink = pending.accept().await?;
+    match topic {
+        Topic::Heads => {
+            let headers = |event: ChainEvent| {
+                event.new.iter().map(|block| json(&rpc_header(block))).collect()
+            };
+            forward(sink, chain, headers).await
+        }
+        Topic::Logs(filter) => {
+            let logs = |event| rpc.changed_logs(&filter, vec![event]).iter().map(json).collect();
+            forward(sink, chain, logs).await
+        }
+        Topic::Pending { full } => {
+            let seen = |hash| {
+                if !full {
+                    return Ok(vec![json(&hash)?]);
+                }
+                let tx = rpc.chain.with_pool(|pool| pool.get(&hash));
+                tx.map(|tx| json(&pending_transaction(&tx))).into_iter().collect()
+            };
+            forward(sink, hashes, seen).await
+        }
+    }
+}
+
+/// Hands events on until either side is done.
+async fn forward<T: Clone>(
+    sink: SubscriptionSink,
+    mut events: Receiver<T>,
+    messages: impl Fn(T) -> Answer<Vec<Value>>,
+) -> SubscriptionResult {
     loop {
         let event = tokio::select! {
             event = events.recv() => event,
@@ -60,7 +93,7 @@ async fn subscribe(
         };
         match event {
             Ok(event) => {
-                for message in rpc.messages(&topic, event)? {
+                for message in messages(event)? {
                     send(&sink, &message).await?;
                 }
             }
@@ -91,31 +124,9 @@ fn topic(params: &Params<'_>) -> Answer<Topic> {
             Topic::Logs(Box::new(filter))
         }
         SubscriptionKind::NewPendingTransactions => match params.optional_next()? {
-            Some(KindParams::Bool(true)) => Topic::Transactions,
-            _ => Topic::Hashes,
+            Some(KindParams::Bool(full)) => Topic::Pending { full },
+            _ => Topic::Pending { full: false },
         },
         _ => return Err(no_such()),
     })
-}
-
-impl DevRpc {
-    fn messages(&self, topic: &Topic, event: Event) -> Answer<Vec<Value>> {
-        match (topic, event) {
-            (Topic::Heads, Event::Chain { new, .. }) => {
-                new.iter().map(|block| json(&rpc_header(block))).collect()
-            }
-            (Topic::Logs(filter), Event::Chain { old, new }) => {
-                let mut found = Vec::new();
-                old.iter().for_each(|old| self.add_removed(filter, old.hash, &mut found));
-                new.iter().for_each(|new| self.add_logs(filter, new, &mut found));
-                found.iter().map(json).collect()
-            }
-            (Topic::Hashes, Event::Pending(hash)) => Ok(vec![json(&hash)?]),
-            (Topic::Transactions, Event::Pending(hash)) => {
-                let tx = self.chain.with_pool(|pool| pool.get(&hash));
-                tx.map(|tx| json(&pending_transaction(&tx))).into_iter().collect()
-            }
-            _ => Ok(Vec::new()),
-        }
-    }
 }
