@@ -9,6 +9,7 @@ mod dev;
 mod fixtures;
 mod hosts;
 mod layering;
+mod lock_files;
 mod readme;
 mod sample;
 mod selfdestruct;
