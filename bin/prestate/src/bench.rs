@@ -1,11 +1,13 @@
 use crate::{errors::CommandError, replay::progress, source::ChainArg};
 use clap::{Args, Subcommand};
 use prestate_bench::{
-    RivalKind, ServeOptions, encode, fill, heavy_host, run_lane, run_rival, serve,
+    LadderOptions, LadderReport, Report, Reported, RivalKind, ServeOptions, ServeReport, compare,
+    encode, fill, heavy_host, ladder, run_lane, run_rival, serve,
 };
 use prestate_host::{ChainSpec, Host};
 use prestate_host_embedded::{BlockFile, ReplayHost, block_paths, load_path};
 use std::{
+    fmt::Display,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -21,6 +23,10 @@ const FIRST_HEAVY_BLOCK: u64 = 12_000_000;
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     workload: Workload,
+    /// Also write report.json, report.md and pictures into this folder; a report that is there
+    /// already is added to
+    #[arg(long, value_name = "DIR", global = true)]
+    out: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -31,6 +37,10 @@ enum Workload {
     Fill(RoundsArgs),
     /// What a hit costs over loopback, next to nginx, libdeflate per reply, jsonrpsee + tower-http
     Serve(ServeArgs),
+    /// Replies of 30 KB at rising rates, times corrected for coordinated omission, with rivals
+    Ladder(LadderArgs),
+    /// What changed between two reports beyond noise
+    Compare(CompareArgs),
     /// One of the servers of `serve`, in a process of its own
     #[command(hide = true)]
     Rival(RivalArgs),
@@ -71,28 +81,57 @@ struct ServeArgs {
 }
 
 #[derive(Debug, Args)]
+struct LadderArgs {
+    /// Connections, each a client of its own
+    #[arg(long, default_value_t = 32)]
+    connections: usize,
+    /// Seconds at each rate
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// The earlier report: its folder or file
+    before: PathBuf,
+    /// The later one
+    after: PathBuf,
+}
+
+#[derive(Debug, Args)]
 struct RivalArgs {
     kind: String,
     subject: PathBuf,
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
+    let out = args.out.as_deref();
     match args.workload {
         Workload::Encode(args) => {
             let (spec, files) = args.load()?;
             let bar = progress(files.len() * (args.rounds + 1), "measuring");
             let report = encode(&spec, files, args.rounds, || bar.inc(1))?;
             bar.finish_and_clear();
-            println!("{report}");
+            print(&report, out)?;
         }
         Workload::Fill(args) => {
             let (spec, files) = args.load()?;
             let bar = progress(files.len() * args.rounds, "measuring");
             let report = fill(&spec, files, args.rounds, || bar.inc(1))?;
             bar.finish_and_clear();
-            println!("{report}");
+            print(&report, out)?;
         }
-        Workload::Serve(args) => run_serve(args)?,
+        Workload::Serve(args) => print(&run_serve(args)?, out)?,
+        Workload::Ladder(args) => print(&run_ladder(&args)?, out)?,
+        Workload::Compare(args) => {
+            let changes = compare(&Report::read(&args.before)?, &Report::read(&args.after)?);
+            for change in &changes {
+                println!("{change}");
+            }
+            if changes.is_empty() {
+                println!("nothing changed beyond noise");
+            }
+        }
         Workload::Rival(args) => rival(&args)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -118,26 +157,51 @@ impl RoundsArgs {
     }
 }
 
-fn run_serve(args: ServeArgs) -> Result<(), CommandError> {
-    if !args.seconds.is_finite() || args.seconds <= 0.0 {
-        return Err(CommandError::Usage(format!(
-            "--seconds {}: more than 0 is wanted",
-            args.seconds
-        )));
+/// Prints a result, and adds it to the report in a folder.
+fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), CommandError> {
+    println!("{result}");
+    let Some(folder) = out else { return Ok(()) };
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let mut report = match Report::read(folder) {
+        Ok(mut earlier) => {
+            earlier.command = format!("{}; prestate {command}", earlier.command);
+            earlier
+        }
+        Err(_) if !folder.join("report.json").exists() => {
+            Report::new(format!("prestate {command}"))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    report.add(result);
+    report.write(folder)?;
+    Ok(())
+}
+
+fn time(seconds: f64) -> Result<Duration, CommandError> {
+    if !seconds.is_finite() || seconds <= 0.0 {
+        return Err(CommandError::Usage(format!("--seconds {seconds}: more than 0 is wanted")));
     }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn run_ladder(args: &LadderArgs) -> Result<LadderReport, CommandError> {
+    let exe = std::env::current_exe().map_err(CommandError::Runtime)?;
+    let steps = LadderOptions { time: time(args.seconds)?, connections: args.connections.max(1) };
+    Ok(ladder(&exe, &steps)?)
+}
+
+fn run_serve(args: ServeArgs) -> Result<ServeReport, CommandError> {
     let number = load_path(&args.block)?.block.number;
     let exe = std::env::current_exe().map_err(CommandError::Runtime)?;
-    let report = serve(&ServeOptions {
+    Ok(serve(&ServeOptions {
         exe,
         block: args.block,
         number,
         connections: args.connections.max(1),
-        time: Duration::from_secs_f64(args.seconds),
+        time: time(args.seconds)?,
         rounds: args.rounds.max(1),
         heavy_transactions: args.heavy,
-    })?;
-    println!("{report}");
-    Ok(())
+    })?)
 }
 
 fn rival(args: &RivalArgs) -> Result<(), CommandError> {

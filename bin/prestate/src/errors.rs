@@ -39,6 +39,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Bench(#[from] prestate_bench::EncodeError),
     #[error(transparent)]
+    BenchReport(#[from] prestate_bench::ReportError),
+    #[error(transparent)]
     BenchServe(#[from] prestate_bench::ServeError),
     #[error(transparent)]
     ArchiveOpen(#[from] prestate_store::OpenError),

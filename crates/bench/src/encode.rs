@@ -1,7 +1,11 @@
 //! What diffs cost on top of executing a block: bare execution, ours, and revm-inspectors with
 //! serde_json, on the same block and state.
 
-use crate::median;
+use crate::{
+    median,
+    report::{Bar, Better, Column, Reported, Row, Table, middle},
+    stats::millis,
+};
 use alloy_evm::Evm;
 use alloy_rpc_types_trace::geth::{PreStateConfig, TraceResult};
 use prestate_diff::{Driver, Execution, LookupInspector, ReplayError, replay};
@@ -72,6 +76,59 @@ fn ratio(a: &[Duration], b: &[Duration]) -> f64 {
 pub struct EncodeReport {
     /// Ascending by number.
     pub rows: Vec<EncodeRow>,
+}
+
+impl Reported for EncodeReport {
+    fn tables(&self) -> Vec<Table> {
+        let ms = |name| Column::new(name, "ms", Better::Less);
+        let rows = self.rows.iter().map(|row| Row {
+            name: row.number.to_string(),
+            cells: vec![
+                vec![row.transactions as f64],
+                vec![row.json_bytes as f64],
+                millis(&row.bare),
+                millis(&row.ours),
+                millis(&row.rival),
+            ],
+        });
+        vec![Table {
+            name: "encode".to_owned(),
+            about: "Executing a block; executing it with transaction diffs and their JSON; the \
+                    same by revm-inspectors and serde_json."
+                .to_owned(),
+            rows_are: "block".to_owned(),
+            columns: vec![
+                Column::new("transactions", "", None),
+                Column::new("JSON", "bytes", None),
+                ms("execution"),
+                ms("with diffs and JSON"),
+                ms("revm-inspectors + serde_json"),
+            ],
+            rows: rows.collect(),
+        }]
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let all = |figure: fn(&EncodeRow) -> f64| {
+            middle(&self.rows.iter().map(figure).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        vec![
+            Bar {
+                what: "transaction diffs and JSON over bare execution, median block".to_owned(),
+                figure: all(EncodeRow::overhead),
+                bar: 1.15,
+                unit: "x".to_owned(),
+                better: Better::Less,
+            },
+            Bar {
+                what: "faster than revm-inspectors + serde_json, median block".to_owned(),
+                figure: all(EncodeRow::faster_than_rival),
+                bar: 1.4,
+                unit: "x".to_owned(),
+                better: Better::More,
+            },
+        ]
+    }
 }
 
 /// Runs the workload for so many rounds.

@@ -5,13 +5,18 @@
 
 mod encode;
 mod fill;
+mod report;
 mod serve;
 mod stats;
 
 pub use encode::{EncodeError, EncodeReport, EncodeRow, encode};
 pub use fill::{FillReport, FillRow, fill};
+pub use report::{
+    Bar, Better, Change, Column, Machine, Plot, PlotKind, Report, ReportError, Reported, Row,
+    SCHEMA, Series, Table, compare,
+};
 pub use serve::{
-    HeavyRow, Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport,
-    ServeRow, heavy_host, run_lane, run_rival, serve,
+    Climb, HeavyRow, LadderOptions, LadderReport, Load, LoadResult, Process, RivalKind, ServeError,
+    ServeOptions, ServeReport, ServeRow, Step, heavy_host, ladder, run_lane, run_rival, serve,
 };
 pub use stats::median;

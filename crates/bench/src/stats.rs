@@ -12,6 +12,11 @@ pub fn median(times: &[Duration]) -> Duration {
     }
 }
 
+/// As figures of a report.
+pub(crate) fn millis(times: &[Duration]) -> Vec<f64> {
+    times.iter().map(|time| time.as_secs_f64() * 1e3).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 //! gzip over a jsonrpsee `RawValue`, all serving the same result to the same clients.
 
 mod heavy;
+mod ladder;
 mod load;
 mod nginx;
 mod process;
@@ -10,6 +11,7 @@ mod rivals;
 mod workload;
 
 pub use heavy::heavy_host;
+pub use ladder::{Climb, LadderOptions, LadderReport, Step, ladder};
 pub use load::{Load, LoadResult};
 pub use process::Process;
 pub use report::{HeavyRow, ServeReport, ServeRow};

@@ -1,4 +1,5 @@
 use super::load::LoadResult;
+use crate::report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table, middle};
 use std::{fmt, time::Duration};
 
 /// One contestant, one entry a round.
@@ -31,19 +32,13 @@ impl ServeRow {
 
     /// Median of the rates.
     pub fn rate(&self) -> f64 {
-        middle(&self.rates)
+        middle(&self.rates).unwrap_or_default()
     }
 
     /// Median of the CPU a reply.
     pub fn cpu(&self) -> f64 {
-        middle(&self.cpu_ms)
+        middle(&self.cpu_ms).unwrap_or_default()
     }
-}
-
-fn middle(figures: &[f64]) -> f64 {
-    let mut figures = figures.to_vec();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }
 
 /// The block of tens of thousands of transactions.
@@ -76,6 +71,103 @@ pub struct ServeReport {
     pub rows: Vec<ServeRow>,
     /// The heavy block.
     pub heavy: HeavyRow,
+}
+
+impl Reported for ServeReport {
+    fn tables(&self) -> Vec<Table> {
+        let hits = table(
+            "serve",
+            format!("Replies of block {} over loopback, in alternation.", self.block),
+            &self.rows,
+        );
+        let heavy = &self.heavy;
+        let mut many = table(
+            "serve heavy",
+            format!(
+                "callTracer replies of a block of {} transactions, {} bytes of JSON; the first took \
+                 {:.0} ms.",
+                heavy.transactions,
+                heavy.json_bytes,
+                heavy.fill_time.as_secs_f64() * 1e3
+            ),
+            &heavy.hits,
+        );
+        many.rows_are = "hit".to_owned();
+        vec![hits, many]
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let rate = |name: &str| self.rows.iter().find(|row| row.name == name).map(ServeRow::rate);
+        let heavy =
+            |name: &str| self.heavy.hits.iter().find(|row| row.name == name).map(ServeRow::cpu);
+        let bar = |what: &str, figure: Option<f64>, bar, unit: &str, better| {
+            Some(Bar { what: what.to_owned(), figure: figure?, bar, unit: unit.to_owned(), better })
+        };
+        let over = |rival| Some(rate("lane, gzip hit")? / rate(rival)?);
+        let memory = self.heavy.fill_memory_bytes as f64 / self.heavy.json_bytes.max(1) as f64;
+        [
+            bar(
+                "compressed hit over nginx gzip_static",
+                over("nginx gzip_static"),
+                1.5,
+                "x",
+                Better::More,
+            ),
+            bar(
+                "compressed hit over libdeflate per reply",
+                over("libdeflate 1 per reply"),
+                30.0,
+                "x",
+                Better::More,
+            ),
+            bar("CPU of a hit of 20 MB, gzip", heavy("gzip"), 1.0, "ms", Better::Less),
+            bar("CPU of a hit of 20 MB, identity", heavy("identity"), 5.0, "ms", Better::Less),
+            bar("peak memory of filling it over its JSON", Some(memory), 2.5, "x", Better::Less),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        let bytes = [self.json_bytes, self.gzip_bytes, self.zstd_bytes];
+        let names = ["identity", "gzip", "zstd"].map(str::to_owned).to_vec();
+        let points = bytes.iter().enumerate().map(|(at, bytes)| (at as f64, *bytes as f64 / 1e6));
+        vec![Plot {
+            name: "serve-bytes".to_owned(),
+            title: format!("Bytes on the wire, block {}", self.block),
+            x: "encoding".to_owned(),
+            y: "MB".to_owned(),
+            kind: PlotKind::Bars(names),
+            series: vec![Series { name: "body".to_owned(), points: points.collect() }],
+        }]
+    }
+}
+
+fn table(name: &str, about: String, rows: &[ServeRow]) -> Table {
+    Table {
+        name: name.to_owned(),
+        about,
+        rows_are: "contestant".to_owned(),
+        columns: vec![
+            Column::new("replies", "1/s", Better::More),
+            Column::new("CPU a reply", "ms", Better::Less),
+            Column::new("body", "bytes", Better::Less),
+            Column::new("errors", "", Better::Less),
+        ],
+        rows: rows
+            .iter()
+            .map(|row| Row {
+                name: row.name.clone(),
+                cells: vec![
+                    row.rates.clone(),
+                    row.cpu_ms.clone(),
+                    vec![row.body_bytes as f64],
+                    vec![row.errors as f64],
+                ],
+            })
+            .collect(),
+    }
 }
 
 impl fmt::Display for ServeReport {

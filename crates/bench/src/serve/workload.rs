@@ -76,7 +76,7 @@ pub fn serve(options: &ServeOptions) -> Result<ServeReport, ServeError> {
     report
 }
 
-fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
+pub(super) fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
     let what = what.into();
     move |source| ServeError::Io { what, source }
 }
@@ -89,7 +89,7 @@ fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, Serve
             options.number
         ),
     );
-    let (lane, addr) = child(options, "lane", &options.block)?;
+    let (lane, addr) = child(&options.exe, "lane", &options.block)?;
     let identity = ask(addr, &post(&trace, None), "lane")?;
     let gzip = ask(addr, &post(&trace, Some("gzip")), "lane")?;
     let zstd = ask(addr, &post(&trace, Some("zstd")), "lane")?;
@@ -111,8 +111,8 @@ fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, Serve
             row: ServeRow::new(name),
         });
     };
-    let (lane_zstd, zstd_addr) = child(options, "lane", &options.block)?;
-    let (lane_identity, identity_addr) = child(options, "lane", &options.block)?;
+    let (lane_zstd, zstd_addr) = child(&options.exe, "lane", &options.block)?;
+    let (lane_identity, identity_addr) = child(&options.exe, "lane", &options.block)?;
     ask(zstd_addr, &post(&trace, Some("zstd")), "lane")?;
     ask(identity_addr, &post(&trace, None), "lane")?;
     add("lane, gzip hit", lane, addr, post(&trace, Some("gzip")));
@@ -127,10 +127,10 @@ fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, Serve
     }
     for level in [1, 6] {
         let kind = RivalKind::Libdeflate(level);
-        let (process, addr) = child(options, &kind.name(), &result)?;
+        let (process, addr) = child(&options.exe, &kind.name(), &result)?;
         add(&format!("libdeflate {level} per reply"), process, addr, get("/", true));
     }
-    let (process, addr) = child(options, &RivalKind::Jsonrpsee.name(), &result)?;
+    let (process, addr) = child(&options.exe, &RivalKind::Jsonrpsee.name(), &result)?;
     let request = post(&call("result", "[]"), Some("gzip"));
     add("jsonrpsee + tower-http gzip", process, addr, request);
 
@@ -162,7 +162,7 @@ fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, Serve
 fn heavy(options: &ServeOptions) -> Result<HeavyRow, ServeError> {
     let trace = call("debug_traceBlockByNumber", "[\"0x1\",{\"tracer\":\"callTracer\"}]");
     let count = PathBuf::from(options.heavy_transactions.to_string());
-    let (process, addr) = child(options, "lane-heavy", &count)?;
+    let (process, addr) = child(&options.exe, "lane-heavy", &count)?;
     // Warms up what a server that runs has in memory anyway.
     ask(addr, &post(&call("prestate_status", "[]"), None), "lane")?;
     let before = process.peak_memory_bytes();
@@ -192,12 +192,12 @@ fn heavy(options: &ServeOptions) -> Result<HeavyRow, ServeError> {
     })
 }
 
-fn child(
-    options: &ServeOptions,
+pub(super) fn child(
+    exe: &Path,
     kind: &str,
     subject: &Path,
 ) -> Result<(Process, SocketAddr), ServeError> {
-    let mut command = Command::new(&options.exe);
+    let mut command = Command::new(exe);
     command.args(["bench", "rival", kind]).arg(subject).stdout(Stdio::piped());
     let mut process = Process::start(&mut command).map_err(failed(format!("start {kind}")))?;
     let mut line = String::new();
@@ -212,7 +212,7 @@ fn child(
     Ok((process, addr))
 }
 
-fn ask(addr: SocketAddr, request: &[u8], server: &str) -> Result<Vec<u8>, ServeError> {
+pub(super) fn ask(addr: SocketAddr, request: &[u8], server: &str) -> Result<Vec<u8>, ServeError> {
     let mut connection = Connection::open(addr).map_err(failed("connect"))?.keeping_bodies();
     let reply = connection.ask(request).map_err(failed(format!("ask {server}")))?;
     if reply.status != 200 || reply.body_bytes < 1024 && reply.body.starts_with(b"{\"error") {
@@ -222,11 +222,11 @@ fn ask(addr: SocketAddr, request: &[u8], server: &str) -> Result<Vec<u8>, ServeE
     Ok(reply.body)
 }
 
-fn call(method: &str, params: &str) -> String {
+pub(super) fn call(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":{params}}}")
 }
 
-fn post(body: &str, coding: Option<&str>) -> Vec<u8> {
+pub(super) fn post(body: &str, coding: Option<&str>) -> Vec<u8> {
     let accept = coding.map(|coding| format!("accept-encoding: {coding}\r\n")).unwrap_or_default();
     format!(
         "POST / HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{accept}content-length: {}\r\n\r\n{body}",
@@ -235,7 +235,7 @@ fn post(body: &str, coding: Option<&str>) -> Vec<u8> {
     .into_bytes()
 }
 
-fn get(path: &str, gzip: bool) -> Vec<u8> {
+pub(super) fn get(path: &str, gzip: bool) -> Vec<u8> {
     let accept = if gzip { "accept-encoding: gzip\r\n" } else { "" };
     format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{accept}\r\n").into_bytes()
 }

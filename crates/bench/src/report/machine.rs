@@ -1,0 +1,50 @@
+use serde::{Deserialize, Serialize};
+use std::{fs, process::Command, thread};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+/// What a run ran on, as far as the system tells. No names and no addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Machine {
+    /// Kind of processor.
+    pub processor: String,
+    /// Cores that may be used.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// `linux x86_64`.
+    pub system: String,
+}
+
+impl Machine {
+    /// This one.
+    pub(super) fn this() -> Self {
+        let line = |file: &str, key: &str| {
+            let text = fs::read_to_string(file).ok()?;
+            let line = text.lines().find(|line| line.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let memory = line("/proc/meminfo", "MemTotal");
+        let kibibytes = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        Self {
+            processor: line("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: kibibytes.map(|kibibytes| kibibytes * 1024),
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        }
+    }
+}
+
+/// The commit of the working folder, if it is one of this program's sources.
+pub(super) fn commit() -> Option<String> {
+    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+/// RFC 3339, UTC, to the second.
+pub(super) fn now() -> String {
+    let now = OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).unwrap_or(now);
+    now.format(&Rfc3339).unwrap_or_default()
+}
