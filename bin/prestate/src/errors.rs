@@ -54,6 +54,18 @@ pub(crate) enum CommandError {
     Lane(#[from] prestate_lane::LaneError),
     #[error(transparent)]
     Jwt(#[from] prestate_lane::JwtSecretError),
+    #[error("{0}: `prestate archive verify --engine` does that")]
+    NeedsWriter(prestate_store::OpenError),
+    #[error(transparent)]
+    ArchiveRead(#[from] prestate_store::ReadError),
+    #[error(transparent)]
+    ArchiveWrite(#[from] prestate_store::WriteError),
+    #[error(transparent)]
+    Location(#[from] prestate_segments::LocationError),
+    #[error(transparent)]
+    Segments(#[from] prestate_segments::SegmentsError),
+    #[error("{}: {source}", path.display())]
+    Segment { path: PathBuf, source: prestate_store::ImportError },
     #[error("starting the runtime failed: {0}")]
     Runtime(io::Error),
     #[error("{0}")]

@@ -7,6 +7,7 @@ use prestate_host::Host;
 use prestate_pipeline::{Backfill, Pipeline, PipelineConfig, PipelineHandle};
 use prestate_store::{
     Archive, ArchiveOptions, ChainId, DEFAULT_RESERVE_BYTES, MIN_KEPT_BLOCKS, Retention,
+    RetentionError,
 };
 use std::{
     ops::RangeInclusive,
@@ -50,31 +51,20 @@ pub(crate) struct ArchiveArgs {
     pub(crate) backfill: Option<BlockRange>,
 }
 
-/// `forever`, `blocks=N` or `bytes=N`.
+/// `forever`, `blocks=N` or `bytes=N`, and no fewer blocks than a reorg may reach back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RetentionArg(Retention);
+pub(crate) struct RetentionArg(pub(crate) Retention);
 
 impl FromStr for RetentionArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| {
-            text.parse::<u64>().map_err(|error| format!("`{text}` is no number: {error}"))
-        };
-        Ok(Self(match text.split_once('=') {
-            None if text == "forever" => Retention::Forever,
-            Some(("blocks", blocks)) => match number(blocks)? {
-                blocks if blocks < MIN_KEPT_BLOCKS => {
-                    return Err(format!(
-                        "{blocks} blocks are fewer than the {MIN_KEPT_BLOCKS} that a reorg may \
-                         reach back"
-                    ));
-                }
-                blocks => Retention::Blocks(blocks),
-            },
-            Some(("bytes", bytes)) => Retention::Bytes(number(bytes)?),
-            _ => return Err("expected `forever`, `blocks=N` or `bytes=N`".to_owned()),
-        }))
+        match text.parse().map_err(|error: RetentionError| error.to_string())? {
+            Retention::Blocks(blocks) if blocks < MIN_KEPT_BLOCKS => Err(format!(
+                "{blocks} blocks are fewer than the {MIN_KEPT_BLOCKS} that a reorg may reach back"
+            )),
+            retention => Ok(Self(retention)),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `prestate`: an Ethereum node's state diffs, computed once and served as bytes. This program
 //! runs without a node, on a chain of its own or on block files; `prestate-reth` is the same inside reth.
 
+mod archive;
 mod bench;
 mod check;
 mod dev;
@@ -30,6 +31,8 @@ enum Command {
     Dev(dev::DevArgs),
     /// Serve block files as a node would, or execute and check them
     Replay(replay::ReplayArgs),
+    /// Look after an archive: verify, stats, prune, compact, export, import
+    Archive(archive::ArchiveArgs),
     /// Measure, with rivals in the same run
     Bench(bench::BenchArgs),
     /// Print what a block or one of its transactions changed, as JSON
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Dev(args) => dev::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Archive(args) => archive::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Watch(args) => watch::run(args),

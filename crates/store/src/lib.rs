@@ -51,7 +51,8 @@ pub use archive::{
     ArchiveWriter, ChainId, CompactReport, DEFAULT_CACHE_BYTES, DEFAULT_RESERVE_BYTES, Descriptor,
     Disk, EngineCause, EngineError, ExportError, FORMAT_VERSION, ImportError, ImportReport,
     MIN_KEPT_BLOCKS, Medium, OpenError, Problem, PruneReport, ReadError, RecordId, Retention,
-    SegmentInfo, SpaceGuard, SpaceState, SweepReport, TxPlace, VerifyReport, WriteError,
+    RetentionError, SegmentHeader, SegmentInfo, SpaceGuard, SpaceState, SweepReport, TxPlace,
+    VerifyReport, WriteError,
 };
 pub use cache::{CacheStats, Outcome, ReplyCache, ReplyKey};
 pub use codec::{EncodedBlock, KeptBlock, RecordError, decode_block};

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The program, built by the cargo that runs the tests, with its profile.
-fn binary() -> &'static Path {
+pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -39,7 +39,16 @@ pub(crate) struct Ran {
 
 /// Runs the program to its end in the workspace's folder.
 pub(crate) fn prestate<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
-    let ran = Command::new(binary()).args(args).current_dir(workspace()).output();
+    prestate_in(args, [])
+}
+
+/// As [`prestate`], with more in its environment.
+pub(crate) fn prestate_in<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    variables: impl IntoIterator<Item = (&'static str, &'static str)>,
+) -> Ran {
+    let mut command = Command::new(binary());
+    let ran = command.args(args).envs(variables).current_dir(workspace()).output();
     let Output { status, stdout, stderr } = ran.expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("it prints text");
     Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }

@@ -23,7 +23,7 @@ const TESTS_USE: [(&str, &[&str]); 3] = [
 /// What runs an EVM.
 const EVM: [&str; 4] = ["revm", "revm-inspectors", "alloy-evm", "reth-primitives-traits"];
 
-const TABLE: [Row; 14] = [
+const TABLE: [Row; 15] = [
     // No I/O, no EVM, no JSON.
     Row {
         name: "prestate-types",
@@ -65,6 +65,12 @@ const TABLE: [Row; 14] = [
         name: "prestate-store",
         may_use: &["types", "wire"],
         must_not: &["serde_json", "serde", "hyper", EVM[0], EVM[1], EVM[2], EVM[3]],
+    },
+    // No EVM, and no node above it: nothing but the program carries segments about.
+    Row {
+        name: "prestate-segments",
+        may_use: &["types", "store"],
+        must_not: &["redb", "hyper", "axum", EVM[0], EVM[1], EVM[2], EVM[3]],
     },
     Row {
         name: "prestate-pipeline",

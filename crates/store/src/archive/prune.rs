@@ -6,6 +6,8 @@ use super::{
 use alloy_primitives::B256;
 use prestate_types::BlockRef;
 use redb::ReadableTable;
+use std::{fmt, str::FromStr};
+use thiserror::Error;
 
 /// How long blocks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -17,6 +19,52 @@ pub enum Retention {
     /// All.
     #[default]
     Forever,
+}
+
+/// A retention as it is written on command lines: `forever`, `blocks=N`, `bytes=N`. Both numbers
+/// may carry a decimal unit: `k`, `M`, `G`, `T`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("retention {given:?}: `blocks=N`, `bytes=N` or `forever` is wanted")]
+pub struct RetentionError {
+    /// What was given.
+    pub given: String,
+}
+
+impl FromStr for Retention {
+    type Err = RetentionError;
+
+    fn from_str(text: &str) -> Result<Self, RetentionError> {
+        let error = || RetentionError { given: text.to_owned() };
+        if text == "forever" {
+            return Ok(Self::Forever);
+        }
+        let (what, number) = text.split_once('=').ok_or_else(error)?;
+        let digits = number.trim_end_matches(['k', 'M', 'G', 'T']);
+        let unit = match &number[digits.len()..] {
+            "" => 1,
+            "k" => 1_000,
+            "M" => 1_000_000,
+            "G" => 1_000_000_000,
+            "T" => 1_000_000_000_000,
+            _ => return Err(error()),
+        };
+        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        match (what, number) {
+            ("blocks", Some(blocks)) => Ok(Self::Blocks(blocks)),
+            ("bytes", Some(bytes)) => Ok(Self::Bytes(bytes)),
+            _ => Err(error()),
+        }
+    }
+}
+
+impl fmt::Display for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocks(blocks) => write!(f, "blocks={blocks}"),
+            Self::Bytes(bytes) => write!(f, "bytes={bytes}"),
+            Self::Forever => f.write_str("forever"),
+        }
+    }
 }
 
 /// However small a retention is, this many heights stay: two epochs, the depth of a reorg that
@@ -166,4 +214,25 @@ fn height_bounds(number: u64) -> (super::layout::FactsKey, super::layout::FactsK
     let lowest = BlockRef::new(number, B256::ZERO);
     let highest = BlockRef::new(number, B256::repeat_byte(0xff));
     (facts_key(&lowest, 0), facts_key(&highest, u16::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retentions_are_read_as_they_are_written() {
+        for retention in [Retention::Blocks(64), Retention::Bytes(7), Retention::Forever] {
+            assert_eq!(retention.to_string().parse(), Ok(retention));
+        }
+        assert_eq!("bytes=50G".parse(), Ok(Retention::Bytes(50_000_000_000)));
+        assert_eq!("blocks=100k".parse(), Ok(Retention::Blocks(100_000)));
+        for wrong in
+            ["", "7", "blocks", "blocks=", "blocks=-1", "bytes=1kk", "bytes=1Gi", "Forever"]
+        {
+            let error = RetentionError { given: wrong.to_owned() };
+            assert_eq!(wrong.parse::<Retention>(), Err(error));
+        }
+        assert!("bytes=18446744073709551615T".parse::<Retention>().is_err());
+    }
 }

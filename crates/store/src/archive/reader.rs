@@ -154,6 +154,25 @@ impl ArchiveReader {
         })
     }
 
+    /// How many canonical blocks of a stretch are held with all facts.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Engine`].
+    pub fn facts_held(&self, numbers: RangeInclusive<u64>) -> Result<u64, ReadError> {
+        self.view(|view| {
+            let (from, to) = (numbers.start().to_be_bytes(), numbers.end().to_be_bytes());
+            let table = view.table(CANONICAL)?;
+            let mut held = 0;
+            for entry in table.range(from..=to).at(view.store.during("read"))? {
+                let (_, hash) = entry.at(view.store.during("read"))?;
+                let entry = view.entry(&hash.value().into())?;
+                held += u64::from(entry.is_some_and(|entry| entry.complete));
+            }
+            Ok(held)
+        })
+    }
+
     /// The lowest and the highest canonical block; `None` for an archive without.
     ///
     /// There may be [gaps](Self::gaps) in between.

@@ -2,11 +2,12 @@
 //! bucket or another archive. Mirrors `FORMAT.md`, "Segment".
 
 use super::{
-    Appended, ArchiveBatch, ArchiveReader, ArchiveWriter, ChainId, ReadError, RecordId, WriteError,
+    Appended, ArchiveBatch, ArchiveReader, ArchiveWriter, ChainId, ReadError, RecordId,
+    SegmentHeader, WriteError,
 };
 use crate::{
     RecordError,
-    codec::{self, EncodedBlock},
+    codec::{self, EncodedBlock, KeptBlock},
 };
 use alloy_primitives::{B256, Keccak256, keccak256, map::B256Set};
 use prestate_types::{BlockRef, Codes};
@@ -15,16 +16,6 @@ use std::{
     ops::RangeInclusive,
 };
 use thiserror::Error;
-
-const MAGIC: [u8; 8] = *b"PSTSEG\r\n";
-const VERSION: u16 = 1;
-const MAGIC_OFFSET: usize = 0;
-const VERSION_OFFSET: usize = 8;
-const CHAIN_ID_OFFSET: usize = 16;
-const GENESIS_OFFSET: usize = 24;
-const FIRST_OFFSET: usize = 56;
-const LAST_OFFSET: usize = 64;
-const HEADER_LEN: usize = 72;
 
 const ENTRY_END: u8 = 0;
 const ENTRY_CODE: u8 = 1;
@@ -48,6 +39,8 @@ pub struct SegmentInfo {
     pub last: BlockRef,
     /// Number of blocks.
     pub blocks: u64,
+    /// Of those, with all facts: the others hold the change of the block as a whole only.
+    pub facts: u64,
     /// Number of codes.
     pub codes: u64,
     /// Length of the stream.
@@ -232,27 +225,17 @@ impl ArchiveReader {
             return Err(ExportError::Empty { first, last });
         }
         let mut out = Digested::new(out);
-        let mut header = [0; HEADER_LEN];
-        let mut put = |offset: usize, bytes: &[u8]| {
-            header[offset..offset + bytes.len()].copy_from_slice(bytes);
-        };
-        put(MAGIC_OFFSET, &MAGIC);
-        put(VERSION_OFFSET, &VERSION.to_le_bytes());
-        put(CHAIN_ID_OFFSET, &self.chain.chain_id.to_le_bytes());
-        put(GENESIS_OFFSET, self.chain.genesis_hash.as_slice());
-        put(FIRST_OFFSET, &first.to_le_bytes());
-        put(LAST_OFFSET, &last.to_le_bytes());
-        out.put(&header)?;
+        out.put(&SegmentHeader { chain: self.chain, first, last }.to_bytes())?;
 
         let mut seen = B256Set::default();
-        let (mut blocks, mut codes) = (0, 0);
+        let (mut blocks, mut facts, mut codes) = (0, 0, 0);
         let mut ends: Option<(BlockRef, BlockRef)> = None;
         for number in numbers {
             let gap = ExportError::Gap { number };
             let Some(hash) = self.canonical_hash(number)? else { return Err(gap) };
             let Some((block, record)) = self.record_of(&hash)? else { return Err(gap) };
             // A corrupt record must not leave the house.
-            self.decode(&block, &record)?;
+            let kept = self.decode(&block, &record)?;
             let needed = codec::code_hashes(&record).map_err(|source| {
                 super::reader::record_error(&self.store, RecordId::Block(block), source)
             })?;
@@ -269,6 +252,7 @@ impl ArchiveReader {
             }
             out.entry(ENTRY_BLOCK, &hash, &record)?;
             blocks += 1;
+            facts += u64::from(matches!(kept, KeptBlock::Facts(_)));
             ends = Some((ends.map_or(block, |(first, _)| first), block));
         }
         let Some((first_block, last_block)) = ends else {
@@ -279,7 +263,15 @@ impl ArchiveReader {
         out.inner.write_all(digest.as_slice())?;
         out.inner.flush()?;
         let bytes = out.bytes + digest.len() as u64;
-        Ok(SegmentInfo { first: first_block, last: last_block, blocks, codes, bytes, digest })
+        Ok(SegmentInfo {
+            first: first_block,
+            last: last_block,
+            blocks,
+            facts,
+            codes,
+            bytes,
+            digest,
+        })
     }
 }
 
@@ -321,14 +313,12 @@ impl ArchiveWriter {
     /// As [`ImportError`] says, with what is in the archive then.
     pub fn import(&mut self, input: impl Read) -> Result<ImportReport, ImportError> {
         let mut input = Digested::new(input);
-        let header: [u8; HEADER_LEN] = input.array()?;
-        check_header(&header, self.reader.chain)?;
-        let word = |offset: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&header[offset..offset + 8]);
-            u64::from_le_bytes(word)
-        };
-        let (first, last) = (word(FIRST_OFFSET), word(LAST_OFFSET));
+        let header: [u8; SegmentHeader::LEN] = input.array()?;
+        let SegmentHeader { chain, first, last } = SegmentHeader::from_bytes(&header)?;
+        let expected = self.reader.chain;
+        if chain != expected {
+            return Err(ImportError::OtherChain { found: chain, expected });
+        }
         let mut next = Some(first);
         let mut report = ImportReport::default();
         let mut pending = Pending::default();
@@ -380,23 +370,6 @@ impl ArchiveWriter {
         report.stored += pending.write(self)?;
         Ok(report)
     }
-}
-
-fn check_header(header: &[u8; HEADER_LEN], expected: ChainId) -> Result<(), ImportError> {
-    if !header.starts_with(&MAGIC) {
-        return Err(ImportError::NotASegment);
-    }
-    let found = u16::from_le_bytes([header[VERSION_OFFSET], header[VERSION_OFFSET + 1]]);
-    if found == 0 || found > VERSION {
-        return Err(ImportError::NewerVersion { found, supported: VERSION });
-    }
-    let mut chain_id = [0; 8];
-    chain_id.copy_from_slice(&header[CHAIN_ID_OFFSET..GENESIS_OFFSET]);
-    let found = ChainId {
-        chain_id: u64::from_le_bytes(chain_id),
-        genesis_hash: B256::from_slice(&header[GENESIS_OFFSET..FIRST_OFFSET]),
-    };
-    if found == expected { Ok(()) } else { Err(ImportError::OtherChain { found, expected }) }
 }
 
 fn check_code(hash: &B256, record: &[u8]) -> Result<(), ImportError> {
