@@ -3,3 +3,4 @@
 pub mod fixtures;
 pub mod generate;
 pub mod geth;
+pub mod series;

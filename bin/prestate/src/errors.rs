@@ -66,6 +66,8 @@ pub(crate) enum CommandError {
     Segments(#[from] prestate_segments::SegmentsError),
     #[error("{}: {source}", path.display())]
     Segment { path: PathBuf, source: prestate_store::ImportError },
+    #[error("recording metrics: {0}")]
+    Metrics(metrics_exporter_prometheus::BuildError),
     #[error("starting the runtime failed: {0}")]
     Runtime(io::Error),
     #[error("{0}")]

@@ -215,8 +215,8 @@ mod tests {
         assert_eq!("bytes=1000".parse(), Ok(RetentionArg(Retention::Bytes(1000))));
         for (text, reason) in [
             ("blocks=63", "fewer than the 64"),
-            ("blocks=x", "`x` is no number"),
-            ("days=3", "expected `forever`"),
+            ("blocks=x", "\"blocks=x\""),
+            ("days=3", "`blocks=N`, `bytes=N` or `forever` is wanted"),
         ] {
             let refused = text.parse::<RetentionArg>().unwrap_err();
             assert!(refused.contains(reason), "{text}: {refused}");

@@ -11,6 +11,7 @@ mod follow;
 mod replay;
 mod serve;
 mod source;
+mod telemetry;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -45,14 +46,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_env("PRESTATE_LOG").unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let result = match cli.command {
+    let result = telemetry::install().and_then(|_| match cli.command {
         Command::Dev(args) => dev::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Archive(args) => archive::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Watch(args) => watch::run(args),
-    };
+    });
     match result {
         Ok(code) => code,
         // Who reads has seen enough (`| head`).

@@ -1,4 +1,4 @@
-use crate::errors::CommandError;
+use crate::{errors::CommandError, telemetry};
 use clap::Args;
 use prestate_host::Host;
 use prestate_lane::{JwtSecret, Lane, LaneConfig};
@@ -91,6 +91,7 @@ impl ServeArgs {
             vhosts: self.http_vhosts,
             api: self.http_api,
             jwt_secret,
+            metrics: Some(telemetry::install()?),
             compression: !self.http_disable_compression,
             max_request_bytes: self.body_limit,
             max_batch_len: self.batch_limit,

@@ -69,6 +69,11 @@ impl Gates {
         Ok(Turn { _permit: permit, counters: Arc::clone(&self.counters) })
     }
 
+    /// Requests that wait for their turn now.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed) as u64
+    }
+
     /// An empty reservation.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: Bytes) -> Reservation {
         Reservation { gates: Arc::clone(self), bytes, held: 0 }

@@ -1,7 +1,9 @@
 use crate::JwtSecret;
 use std::{
+    fmt,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -51,6 +53,36 @@ pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(300);
 /// Pause between WebSocket pings, and the time the pong may take: Geth's `wsPingInterval`.
 pub const DEFAULT_PING_INTERVAL: Duration = Duration::from_secs(30);
 
+/// What `/metrics` answers: Prometheus' text format, version 0.0.4. Called for every scrape.
+///
+/// The lane records into the `metrics` facade and knows no exporter; the program brings one:
+///
+/// ```ignore
+/// let recorder = PrometheusBuilder::new().build_recorder();
+/// let handle = recorder.handle();
+/// metrics::set_global_recorder(recorder)?;
+/// let metrics = MetricsText::new(move || handle.render());
+/// ```
+#[derive(Clone)]
+pub struct MetricsText(Arc<dyn Fn() -> String + Send + Sync>);
+
+impl MetricsText {
+    /// From what renders the series.
+    pub fn new(render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(render))
+    }
+
+    pub(crate) fn render(&self) -> String {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for MetricsText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MetricsText")
+    }
+}
+
 /// Where and how to serve. Field names follow Geth's and reth's flags, the comments name them.
 #[derive(Debug, Clone)]
 pub struct LaneConfig {
@@ -67,8 +99,15 @@ pub struct LaneConfig {
     /// all of the service. Others answer as unknown methods do.
     pub api: Option<Vec<String>>,
     /// `--http.jwtsecret`: ask for a bearer token (HS256) on every request but `/health`,
-    /// `/ready` and CORS preflights.
+    /// `/ready`, `/metrics` and CORS preflights.
     pub jwt_secret: Option<JwtSecret>,
+    /// What `/metrics` answers; 404 without. Series are looked up when the lane is bound, so the
+    /// recorder is to be installed before.
+    ///
+    /// No token is asked for: a scraper cannot make one anew for every scrape, and the text holds
+    /// counts only. The `Host` check applies, so a scraper that comes by a name needs it among
+    /// `vhosts`. Where the port is open to the world, a proxy in front keeps the path back.
+    pub metrics: Option<MetricsText>,
     /// `--http.compression`: answer in gzip or zstd when the client asks.
     pub compression: bool,
     /// `--rpc.http-body-limit`: bytes of one request body or WebSocket message.
@@ -117,6 +156,7 @@ impl Default for LaneConfig {
             vhosts: vec![DEFAULT_VHOST.to_owned()],
             api: None,
             jwt_secret: None,
+            metrics: None,
             compression: true,
             max_request_bytes: DEFAULT_MAX_REQUEST_BYTES,
             max_batch_len: DEFAULT_MAX_BATCH_LEN,

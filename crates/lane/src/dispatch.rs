@@ -5,6 +5,7 @@ use crate::{
     balance::Balance,
     coding::Part,
     envelope::{Entry, NULL_ID},
+    metrics::{self, CallSeries},
     stats::{Counters, count},
     subscriptions::Opening,
 };
@@ -50,6 +51,7 @@ pub(crate) struct Dispatcher {
     max_batch_response_bytes: u64,
     batch_concurrency: usize,
     counters: Arc<Counters>,
+    series: CallSeries,
 }
 
 /// The answer to a whole request.
@@ -125,6 +127,7 @@ impl Dispatcher {
         counters: Arc<Counters>,
     ) -> Self {
         Self {
+            series: CallSeries::new(service.methods()),
             service,
             allowed,
             call_timeout: config.call_timeout,
@@ -144,6 +147,13 @@ impl Dispatcher {
     /// call subscribes to, where the transport can notify.
     pub(crate) async fn run(&self, call: Call<'_>, socket: Option<&Opening>) -> Ran {
         count(&self.counters.calls);
+        let mut measured = self.series.of(call.method).begin();
+        let ran = self.run_allowed(call, socket).await;
+        measured.ended(&ran);
+        ran
+    }
+
+    async fn run_allowed(&self, call: Call<'_>, socket: Option<&Opening>) -> Ran {
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(call.method)) {
             return Err(RpcError::method_not_found(call.method));
         }
@@ -411,6 +421,7 @@ impl Dispatcher {
         };
         self.counters.hits.fetch_add(hits, Relaxed);
         self.counters.misses.fetch_add(misses, Relaxed);
+        metrics::made(answer.timing.execute, answer.timing.encode);
         Summary { timing: answer.timing, hits, misses }
     }
 }

@@ -1,13 +1,14 @@
 //! From an HTTP request to a reply.
 
 use crate::{
-    LaneConfig,
+    LaneConfig, MetricsText,
     activity::{Activity, RequestGuard},
     admission::{Bytes as Budget, Gates, Reservation, Turn},
     body::Held,
     cors::Cors,
     dispatch::{Answered, Answering, Dispatcher, Summary, is_overload},
     envelope::{self, Incoming, Refusal},
+    metrics,
     reply::{self, Context, Reply},
     request_body::{self, BodyFault},
     resources::{self, Resource},
@@ -142,6 +143,7 @@ impl Connection {
         match request.uri().path() {
             "/health" if read => return reply::json(StatusCode::OK, r#"{"status":"ok"}"#.into()),
             "/ready" if read => return self.ready().await,
+            "/metrics" if read && lane.config.metrics.is_some() => return self.metrics(),
             _ => {}
         }
         if let Err(fault) = self.authorize(request.headers()) {
@@ -154,6 +156,7 @@ impl Connection {
             // Geth answers any OPTIONS with an empty 200.
             "/" if request.method() == Method::OPTIONS => reply::empty(StatusCode::OK),
             "/" => not_allowed("GET, HEAD, POST, OPTIONS"),
+            "/metrics" if lane.config.metrics.is_some() => not_allowed("GET, HEAD"),
             "/health" | "/ready" => not_allowed("GET, HEAD"),
             path => match Resource::parse(path) {
                 None => reply::empty(StatusCode::NOT_FOUND),
@@ -161,6 +164,13 @@ impl Connection {
                 Some(resource) => self.resource(&resource, request.headers()).await,
             },
         }
+    }
+
+    fn metrics(&self) -> Reply {
+        let lane = &self.lane;
+        metrics::publish(&lane.counters.read(), lane.gates.waiting());
+        let text = lane.config.metrics.as_ref().map(MetricsText::render);
+        reply::metrics(text.unwrap_or_default())
     }
 
     fn authorize(&self, headers: &HeaderMap) -> Result<(), &'static str> {

@@ -11,6 +11,7 @@
 //! | `GET /` | 200, a page that says what this is |
 //! | `GET /v1/blocks/{hash}/{view}` | 200 with strong `ETag`, 304, 404 for a block that is not known, 410 for one that is pruned |
 //! | `GET /health`, `GET /ready` | 200; `/ready` 503 while the service fails or the lane closes |
+//! | `GET /metrics` | 200, Prometheus text, where [`LaneConfig::metrics`] is given; without a token, the `Host` check applies |
 //! | `OPTIONS /` | CORS preflight |
 //! | anything else | 404, 405 with `Allow`, 415 for another content type |
 //!
@@ -31,6 +32,7 @@ mod error;
 mod frames;
 mod front;
 mod jwt;
+mod metrics;
 mod permessage;
 mod reply;
 mod request_body;
@@ -41,6 +43,7 @@ mod stats;
 mod subscriptions;
 mod vhost;
 
+pub use config::MetricsText;
 pub use config::{
     DEFAULT_BATCH_CONCURRENCY, DEFAULT_BODY_TIMEOUT, DEFAULT_CALL_TIMEOUT, DEFAULT_HEADER_TIMEOUT,
     DEFAULT_IDLE_TIMEOUT, DEFAULT_MAX_BATCH_LEN, DEFAULT_MAX_BATCH_RESPONSE_BYTES,
@@ -51,5 +54,6 @@ pub use config::{
 };
 pub use error::{JwtSecretError, LaneError};
 pub use jwt::JwtSecret;
+pub use metrics::METRICS;
 pub use server::{Lane, Running};
 pub use stats::Stats;

@@ -5,6 +5,7 @@ use crate::{
     body::{ReplyBody, Source, StreamBody},
     coding,
     dispatch::{Answered, Answering, Summary, TAIL, error_without_id},
+    metrics,
     stats::{Counters, count},
 };
 use http::{
@@ -64,6 +65,12 @@ pub(crate) fn html(page: &'static str) -> Reply {
     response(StatusCode::OK, Some(HTML), ReplyBody::full(page))
 }
 
+/// Prometheus' text (its exposition formats, "Basic info").
+pub(crate) fn metrics(text: String) -> Reply {
+    const KIND: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response(StatusCode::OK, Some(KIND), ReplyBody::full(text))
+}
+
 /// Small JSON of our own.
 pub(crate) fn json(status: StatusCode, body: String) -> Reply {
     response(status, Some(JSON), ReplyBody::full(body))
@@ -104,6 +111,7 @@ pub(crate) async fn answer(answered: Answered, context: Context) -> Reply {
             let (encoding, text_len) = (body.encoding(), body.text_len());
             let mut response =
                 response(StatusCode::OK, Some(JSON), ReplyBody::whole(body, Some(reserved)));
+            metrics::compressed(encoding, compress);
             let timed = (encoding != Encoding::Identity).then_some(compress);
             describe(&mut response, &summary, context.parse, timed);
             response.headers_mut().insert("x-response-size", text_len.into());

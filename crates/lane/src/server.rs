@@ -5,6 +5,7 @@ use crate::{
     cors::Cors,
     dispatch::{Dispatcher, error_without_id},
     front::{Connection, Phase, Shared},
+    metrics,
     stats::{Counters, count},
     vhost::VirtualHosts,
 };
@@ -148,6 +149,7 @@ impl Lane {
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
             alive,
         };
+        tokio::spawn(publish(Arc::clone(&shared)));
         if let Some(unix) = unix {
             let accept = async move || unix.accept().await.map(|(stream, _)| stream);
             tokio::spawn(accept_loop(accept, Arc::clone(&shared), slots.clone(), true));
@@ -260,6 +262,18 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
+}
+
+/// Keeps the recorder up to date, whoever reads it, until the lane ends.
+async fn publish(shared: Arc<Shared>) {
+    let mut phase = shared.phase.clone();
+    loop {
+        metrics::publish(&shared.counters.read(), shared.gates.waiting());
+        tokio::select! {
+            () = tokio::time::sleep(metrics::PUBLISH_PAUSE) => {}
+            () = Phase::closed(&mut phase) => return,
+        }
+    }
 }
 
 #[derive(Clone)]

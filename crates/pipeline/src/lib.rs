@@ -36,7 +36,7 @@ mod work;
 pub use backfill::{Backfill, BackfillProgress};
 pub use config::{Backoff, PipelineConfig};
 pub use error::{BackfillError, BlockFailure, StartError, SubscribeError};
-pub use metrics::{METRICS, Metric, MetricKind};
+pub use metrics::{METRICS, describe_metrics};
 pub use pipeline::{Pipeline, PipelineHandle};
 pub use published::PublishedBlock;
 pub use redo::FailedBlock;

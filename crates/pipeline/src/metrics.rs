@@ -1,44 +1,11 @@
 //! The series this crate records. The table is the only place that names them.
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
+use prestate_types::{Metric, MetricKind, series};
 use std::time::Duration;
 
-/// What a series counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Distribution of values.
-    Histogram,
-}
-
-/// One series.
-#[derive(Debug, Clone, Copy)]
-pub struct Metric {
-    /// Its name, with the unit where it has one.
-    pub name: &'static str,
-    /// What it is.
-    pub kind: MetricKind,
-    /// Its label with all values it takes; empty without one.
-    pub labels: &'static str,
-    /// What it says.
-    pub help: &'static str,
-}
-
-macro_rules! series {
-    ($($constant:ident $kind:ident $name:literal $labels:literal $help:literal;)*) => {
-        $(pub(crate) const $constant: &str = $name;)*
-
-        /// All series of the pipeline. `etc/docs/metrics.md` is made from it.
-        pub const METRICS: &[Metric] = &[$(
-            Metric { name: $name, kind: MetricKind::$kind, labels: $labels, help: $help },
-        )*];
-    };
-}
-
 series! {
+    "All series of the pipeline."
     HEAD Gauge "prestate_head_block" "" "Newest block published.";
     HOST_HEAD Gauge "prestate_host_head_block" "" "Newest block of the host, when last looked.";
     DURABLE Gauge "prestate_durable_block" "" "Newest block up to which all is durable.";
@@ -59,8 +26,6 @@ series! {
     REORG_DEPTH Histogram "prestate_reorg_depth_blocks" "" "Blocks taken back at once.";
     HEALS Counter "prestate_heals_total" "kind: gap, jump" "Gaps closed by asking the host: walked, or too far and jumped over.";
     HEALED Counter "prestate_healed_blocks_total" "" "Blocks that no notification told of.";
-    ARCHIVE_BYTES Gauge "prestate_archive_bytes" "" "Records in the archive: facts and codes.";
-    SPACE_LOW Gauge "prestate_archive_space_low" "" "1 while the disk is too full to write.";
     HOLES Gauge "prestate_unwritten_blocks" "" "Canonical blocks that could not be written yet.";
     WRITE_ERRORS Counter "prestate_archive_write_errors_total" "" "Batches the archive did not take.";
     PRUNED Counter "prestate_pruned_blocks_total" "" "Blocks removed from the archive.";
@@ -70,9 +35,10 @@ series! {
     PANICS Counter "prestate_panics_total" "" "Panics caught.";
 }
 
-/// Tells the recorder what the series mean. Called once a pipeline starts; repeating it is free.
-pub(crate) fn describe() {
-    for metric in METRICS {
+/// Tells the recorder what series mean: those of [`METRICS`] and of other crates' tables. A pipeline
+/// does so for its own when it starts; repeating it is free.
+pub fn describe_metrics(table: &[Metric]) {
+    for metric in table {
         match metric.kind {
             MetricKind::Counter => describe_counter!(metric.name, metric.help),
             MetricKind::Gauge => describe_gauge!(metric.name, metric.help),
@@ -100,49 +66,4 @@ pub(crate) fn set(name: &'static str, value: u64) {
 /// Adds to a counter without labels.
 pub(crate) fn count(name: &'static str, more: u64) {
     metrics::counter!(name).increment(more);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::{collections::BTreeSet, fmt::Write, path::Path};
-
-    const START: &str = "<!-- pipeline: begin, made from crates/pipeline/src/metrics.rs -->\n";
-    const END: &str = "<!-- pipeline: end -->\n";
-
-    fn table() -> String {
-        let mut table = String::from("| series | kind | label | meaning |\n|---|---|---|---|\n");
-        for Metric { name, kind, labels, help } in METRICS {
-            let kind = format!("{kind:?}").to_lowercase();
-            writeln!(table, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
-        }
-        table
-    }
-
-    /// With `PRESTATE_WRITE_DOCS` set, writes the table instead of comparing it.
-    #[test]
-    fn the_documented_table_is_this_one() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../etc/docs/metrics.md");
-        let page = std::fs::read_to_string(&path).unwrap();
-        let (head, rest) = page.split_once(START).unwrap();
-        let (documented, tail) = rest.split_once(END).unwrap();
-        if std::env::var_os("PRESTATE_WRITE_DOCS").is_some() {
-            std::fs::write(&path, [head, START, &table(), END, tail].concat()).unwrap();
-        } else {
-            assert_eq!(documented, table(), "run with PRESTATE_WRITE_DOCS=1 to write it anew");
-        }
-    }
-
-    #[test]
-    fn names_are_unique_and_tell_their_unit() {
-        let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
-        assert_eq!(names.len(), METRICS.len());
-        for Metric { name, kind, .. } in METRICS {
-            assert!(name.starts_with("prestate_"), "{name}");
-            assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
-            if *kind == MetricKind::Histogram {
-                assert!(name.ends_with("_seconds") || name.ends_with("_blocks"), "{name}");
-            }
-        }
-    }
 }

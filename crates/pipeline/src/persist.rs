@@ -348,9 +348,8 @@ impl Persist {
     }
 
     fn show_size(&self) {
-        if let Some(stats) = self.feed.archive.as_ref().and_then(|archive| archive.stats().ok()) {
-            metrics::set(metrics::ARCHIVE_BYTES, stats.facts_bytes + stats.code_bytes);
-        }
+        // Reading them records them.
+        let _ = self.feed.archive.as_ref().map(|archive| archive.stats());
     }
 
     fn refused(&self, error: &WriteError) {
@@ -409,8 +408,6 @@ impl Persist {
         }
         metrics::set(metrics::HOLES, self.holes.len() as u64);
         let space = self.writer.as_ref().map(|writer| writer.space().last_state());
-        let low = matches!(space, Some(SpaceState::Low { .. }));
-        metrics::set(metrics::SPACE_LOW, u64::from(low));
         let mut progress = self.progress.lock();
         progress.space = space;
         progress.durable = durable;

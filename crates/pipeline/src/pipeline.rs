@@ -95,7 +95,7 @@ impl Pipeline {
         config: PipelineConfig,
     ) -> Result<PipelineHandle, StartError> {
         let notifications = host.notifications().ok_or(StartError::ListenerTaken)?;
-        metrics::describe();
+        metrics::describe_metrics(metrics::METRICS);
         let (writer, reader) = archive.unzip();
         let own = OwnChain::read(&*host, reader.as_ref())?;
         let max_in_flight = config.max_in_flight_blocks.max(1);

@@ -45,6 +45,7 @@
 mod archive;
 mod cache;
 mod codec;
+mod metrics;
 
 pub use archive::{
     Access, Appended, Archive, ArchiveBatch, ArchiveOptions, ArchiveReader, ArchiveStats,
@@ -56,3 +57,4 @@ pub use archive::{
 };
 pub use cache::{CacheStats, Outcome, ReplyCache, ReplyKey};
 pub use codec::{EncodedBlock, KeptBlock, RecordError, decode_block};
+pub use metrics::METRICS;

@@ -11,6 +11,7 @@ mod diff;
 mod filter;
 mod geth;
 mod merge;
+mod metric;
 mod opcode_names;
 mod tracer;
 mod traces;
@@ -23,6 +24,7 @@ pub use compare::Mismatch;
 pub use diff::{BlockDiff, BlockFacts, StateDiff, TxDiff, ZeroReads};
 pub use filter::{DiffFilter, FilterError, MAX_FILTER_ADDRESSES, MAX_FILTER_SLOTS};
 pub use geth::{GethAccount, GethDiff, GethOptions, GethState};
+pub use metric::{Metric, MetricKind};
 pub use opcode_names::opcode_name;
 pub use tracer::{CallOptions, FlatCallOptions, PrestateOptions, StructLogOptions, Tracer};
 pub use traces::{

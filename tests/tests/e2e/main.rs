@@ -5,4 +5,6 @@
 mod archive;
 mod bad_input;
 mod blocks;
+mod metrics;
 mod program;
+mod server;

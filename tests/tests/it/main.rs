@@ -10,6 +10,7 @@ mod fixtures;
 mod hosts;
 mod layering;
 mod lock_files;
+mod metrics;
 mod readme;
 mod sample;
 mod selfdestruct;

@@ -1,7 +1,7 @@
 //! Paths, methods, media types, unix socket, start-up errors.
 
 use crate::support::{Client, KNOWN, Server, TestService, result, rpc};
-use prestate_lane::{Lane, LaneConfig, LaneError};
+use prestate_lane::{Lane, LaneConfig, LaneError, MetricsText};
 use std::{
     io::Write,
     os::unix::{fs::PermissionsExt, net::UnixStream},
@@ -155,4 +155,24 @@ fn unix_socket_serves_the_same() {
     server.shutdown(Duration::from_secs(5));
     assert!(!path.exists());
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// `/metrics` is what the program brings, and is not there without.
+#[test]
+fn metrics_are_what_the_program_brings() {
+    let server = Server::start();
+    assert_eq!(server.connect().get("/metrics", "").status, 404);
+    let vhosts = vec!["localhost".into()];
+    let metrics = Some(MetricsText::new(|| "prestate_x 1\n".to_owned()));
+    let server = Server::with(LaneConfig { metrics, vhosts, ..LaneConfig::default() });
+    let response = server.connect().get("/metrics", "");
+    assert_eq!((response.status, response.text().as_str()), (200, "prestate_x 1\n"));
+    assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(server.connect().send("HEAD", "/metrics", "").status, 200);
+    let response = server.connect().send("POST", "/metrics", "content-length: 0\r\n");
+    assert_eq!((response.status, response.header("allow")), (405, Some("GET, HEAD")));
+    // The Host check applies.
+    let mut client = server.connect();
+    client.write("GET /metrics HTTP/1.1\r\nhost: elsewhere.example\r\n\r\n");
+    assert_eq!(client.read().status, 403);
 }

@@ -28,6 +28,7 @@ pub use space::{Access, Disk, Medium, SpaceGuard, SpaceState};
 pub use verify::{Problem, VerifyReport};
 pub use writer::{Appended, ArchiveBatch, ArchiveWriter};
 
+use crate::metrics;
 use alloy_primitives::{B256, map::B256Set};
 use descriptor::Found;
 use layout::{BLOCKS, CANONICAL, CODES, FACTS, META, TRANSACTIONS};
@@ -102,6 +103,20 @@ pub struct ArchiveStats {
     pub disk_bytes: u64,
     /// Space on the disk.
     pub space: SpaceState,
+}
+
+impl ArchiveStats {
+    fn record(&self) {
+        metrics::set(metrics::ARCHIVE_BLOCKS, self.blocks);
+        metrics::set(metrics::ARCHIVE_FACTS_BYTES, self.facts_bytes);
+        metrics::set(metrics::ARCHIVE_CODES, self.codes);
+        metrics::set(metrics::ARCHIVE_CODE_BYTES, self.code_bytes);
+        metrics::set(metrics::ARCHIVE_DISK_BYTES, self.disk_bytes);
+        if let Some((first, last)) = self.range {
+            metrics::set(metrics::ARCHIVE_FIRST, first.number);
+            metrics::set(metrics::ARCHIVE_LAST, last.number);
+        }
+    }
 }
 
 /// Opens and makes archives.

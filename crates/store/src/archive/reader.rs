@@ -208,7 +208,7 @@ impl ArchiveReader {
         Ok(Some(code.into()))
     }
 
-    /// Counts and sizes.
+    /// Counts and sizes; also records them as metrics.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl ArchiveReader {
                 redb::ReadableTableMetadata::len(&table).at(view.store.during("read"))?;
             Ok((view.store.totals(view.snapshot)?, view.range()?, canonical))
         })?;
-        Ok(ArchiveStats {
+        let stats = ArchiveStats {
             chain: self.chain,
             format_version: FORMAT_VERSION,
             blocks: totals.blocks,
@@ -232,7 +232,9 @@ impl ArchiveReader {
             transactions: totals.transactions,
             disk_bytes: super::disk_bytes(&self.store.file),
             space: self.space.state(),
-        })
+        };
+        stats.record();
+        Ok(stats)
     }
 
     /// The record of a block as it lies in the archive.

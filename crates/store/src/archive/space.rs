@@ -1,4 +1,5 @@
 use super::WriteError;
+use crate::metrics;
 use parking_lot::Mutex;
 use std::{
     io,
@@ -100,7 +101,7 @@ impl SpaceGuard {
         Self { medium, folder, reserve_bytes, last: Mutex::new(SpaceState::Unknown) }
     }
 
-    /// Looks at the disk.
+    /// Looks at the disk; also records it as metrics.
     pub fn state(&self) -> SpaceState {
         let state = match self.medium.available_bytes(&self.folder) {
             Ok(available_bytes) if available_bytes < self.reserve_bytes => {
@@ -109,6 +110,13 @@ impl SpaceGuard {
             Ok(available_bytes) => SpaceState::Enough { available_bytes },
             Err(_) => SpaceState::Unknown,
         };
+        if let SpaceState::Enough { available_bytes } | SpaceState::Low { available_bytes, .. } =
+            state
+        {
+            metrics::set(metrics::ARCHIVE_AVAILABLE_BYTES, available_bytes);
+        }
+        let low = matches!(state, SpaceState::Low { .. });
+        metrics::set(metrics::ARCHIVE_SPACE_LOW, u64::from(low));
         *self.last.lock() = state;
         state
     }

@@ -3,7 +3,7 @@
 use super::{ReplyCache, ReplyKey};
 use parking_lot::Mutex;
 use prestate_wire::Rope;
-use std::{collections::HashMap, sync::atomic::Ordering::Relaxed, time::Instant};
+use std::{collections::HashMap, time::Instant};
 use tokio::sync::watch;
 
 /// Result of a computation under way: `None` until it ends.
@@ -77,12 +77,12 @@ impl<E: Clone> ReplyCache<E> {
                     // Kept since a leader we waited for was cancelled, or before we came.
                     let counter =
                         if waited { &self.counters.coalesced } else { &self.counters.hits };
-                    counter.fetch_add(1, Relaxed);
+                    counter.add(1);
                     let outcome = if waited { Outcome::Shared } else { Outcome::Hit };
                     return Ok((reply, outcome));
                 }
                 Role::Leader(leader) => {
-                    self.counters.misses.fetch_add(1, Relaxed);
+                    self.counters.misses.add(1);
                     return self.lead(leader, compute()).await;
                 }
                 Role::Waiter(slot) => slot,
@@ -91,7 +91,7 @@ impl<E: Clone> ReplyCache<E> {
             // An error means that the leader is gone without a result.
             let ended = slot.wait_for(Option::is_some).await.map(|result| (*result).clone());
             if let Ok(Some(result)) = ended {
-                self.counters.coalesced.fetch_add(1, Relaxed);
+                self.counters.coalesced.add(1);
                 return result.map(|reply| (reply, Outcome::Shared));
             }
         }
@@ -125,7 +125,7 @@ impl<E: Clone> ReplyCache<E> {
         match &result {
             Ok(reply) => self.insert(leader.key.clone(), reply.clone(), started.elapsed()),
             Err(_) => {
-                self.counters.failures.fetch_add(1, Relaxed);
+                self.counters.failures.add(1);
             }
         }
         leader.slot.send_replace(Some(result.clone()));

@@ -14,20 +14,14 @@ mod policy;
 
 pub use flight::Outcome;
 
+use crate::metrics::{self, Count};
 use alloy_primitives::B256;
 use flight::Flights;
 use ledger::Ledger;
 use parking_lot::Mutex;
 use policy::Policy;
 use prestate_wire::{Encoding, Rope};
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// What a reply answers. The block is named by its hash, so that a reorg cannot bring up a reply
 /// of another block under the same number.
@@ -72,14 +66,27 @@ struct Entry {
     joined: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    coalesced: AtomicU64,
-    failures: AtomicU64,
-    evictions: AtomicU64,
-    oversized: AtomicU64,
+    hits: Count,
+    misses: Count,
+    coalesced: Count,
+    failures: Count,
+    evictions: Count,
+    oversized: Count,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            hits: Count::new(metrics::CACHE_HITS),
+            misses: Count::new(metrics::CACHE_MISSES),
+            coalesced: Count::new(metrics::CACHE_COALESCED),
+            failures: Count::new(metrics::CACHE_FAILURES),
+            evictions: Count::new(metrics::CACHE_EVICTIONS),
+            oversized: Count::new(metrics::CACHE_OVERSIZED),
+        }
+    }
 }
 
 /// Counts and sizes of a cache.
@@ -160,6 +167,12 @@ impl Kept {
         evicted
     }
 
+    /// Shows its size to whoever watches.
+    fn record(&self) {
+        metrics::set(metrics::CACHE_BYTES, self.bytes());
+        metrics::set(metrics::CACHE_REPLIES, self.entries.len() as u64);
+    }
+
     fn recount(&mut self) {
         for entry in self.entries.values_mut() {
             let owned_bytes = entry.reply.owned_bytes();
@@ -185,7 +198,7 @@ impl<E> ReplyCache<E> {
     pub fn get(&self, key: &ReplyKey) -> Option<Rope> {
         let found = self.find(key);
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
-        counter.fetch_add(1, Relaxed);
+        counter.add(1);
         found
     }
 
@@ -193,7 +206,7 @@ impl<E> ReplyCache<E> {
     pub fn look(&self, key: &ReplyKey) -> Option<Rope> {
         let found = self.find(key);
         if found.is_some() {
-            self.counters.hits.fetch_add(1, Relaxed);
+            self.counters.hits.add(1);
         }
         found
     }
@@ -202,7 +215,10 @@ impl<E> ReplyCache<E> {
         let mut kept = self.kept.lock();
         let found = kept.get(key)?;
         let evicted = kept.shrink(self.capacity_bytes);
-        self.counters.evictions.fetch_add(evicted, Relaxed);
+        if evicted > 0 {
+            self.counters.evictions.add(evicted);
+            kept.record();
+        }
         Some(found)
     }
 
@@ -211,13 +227,14 @@ impl<E> ReplyCache<E> {
     pub fn insert(&self, key: ReplyKey, reply: Rope, cost: Duration) {
         let codes: u64 = reply.codes().map(|code| code.memory_bytes()).sum();
         if reply.owned_bytes() + codes > self.capacity_bytes {
-            self.counters.oversized.fetch_add(1, Relaxed);
+            self.counters.oversized.add(1);
             return;
         }
         let mut kept = self.kept.lock();
         kept.insert(key, reply, cost);
         let evicted = kept.shrink(self.capacity_bytes);
-        self.counters.evictions.fetch_add(evicted, Relaxed);
+        self.counters.evictions.add(evicted);
+        kept.record();
     }
 
     /// Puts the compressed forms of the replies that were looked up most since the last call into
@@ -258,7 +275,9 @@ impl<E> ReplyCache<E> {
 
     /// Drops everything.
     pub fn clear(&self) {
-        *self.kept.lock() = Kept::default();
+        let mut kept = self.kept.lock();
+        *kept = Kept::default();
+        kept.record();
     }
 
     /// Counts and sizes, compressed forms made since the last look-up included.
@@ -267,19 +286,20 @@ impl<E> ReplyCache<E> {
         kept.recount();
         let evicted = kept.shrink(self.capacity_bytes);
         let Counters { hits, misses, coalesced, failures, evictions, oversized } = &self.counters;
-        evictions.fetch_add(evicted, Relaxed);
+        evictions.add(evicted);
+        kept.record();
         CacheStats {
             entries: kept.entries.len() as u64,
             owned_bytes: kept.ledger.owned_bytes(),
             codes: kept.ledger.codes(),
             code_bytes: kept.ledger.code_bytes(),
             capacity_bytes: self.capacity_bytes,
-            hits: hits.load(Relaxed),
-            misses: misses.load(Relaxed),
-            coalesced: coalesced.load(Relaxed),
-            failures: failures.load(Relaxed),
-            evictions: evictions.load(Relaxed),
-            oversized: oversized.load(Relaxed),
+            hits: hits.get(),
+            misses: misses.get(),
+            coalesced: coalesced.get(),
+            failures: failures.get(),
+            evictions: evictions.get(),
+            oversized: oversized.get(),
         }
     }
 }

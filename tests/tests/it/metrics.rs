@@ -1,0 +1,53 @@
+//! The documented table of series is made from the tables of the crates.
+
+use prestate_tests::{fixtures::workspace, series::tables};
+use prestate_types::{Metric, MetricKind};
+use std::{collections::BTreeSet, env, fmt::Write, fs};
+
+const START: &str = "<!-- series: begin, made from the tables of the crates -->\n";
+const END: &str = "<!-- series: end -->\n";
+
+fn table() -> String {
+    let mut text = String::new();
+    for (title, table) in tables() {
+        write!(text, "## {title}\n\n").unwrap();
+        text.push_str("| series | kind | labels | meaning |\n|---|---|---|---|\n");
+        for Metric { name, kind, labels, help } in table {
+            let kind = format!("{kind:?}").to_lowercase();
+            writeln!(text, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// With `PRESTATE_WRITE_DOCS` set, writes the table instead of comparing it.
+#[test]
+fn the_documented_table_is_this_one() {
+    let path = workspace().join("etc/docs/metrics.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (head, rest) = page.split_once(START).unwrap();
+    let (documented, tail) = rest.split_once(END).unwrap();
+    if env::var_os("PRESTATE_WRITE_DOCS").is_some() {
+        fs::write(&path, [head, START, &table(), END, tail].concat()).unwrap();
+    } else {
+        assert_eq!(documented, table(), "run with PRESTATE_WRITE_DOCS=1 to write it anew");
+    }
+}
+
+#[test]
+fn names_are_unique_and_tell_their_unit() {
+    let all: Vec<&Metric> = tables().iter().flat_map(|(_, table)| table.iter()).collect();
+    let names: BTreeSet<_> = all.iter().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), all.len());
+    for Metric { name, kind, labels, .. } in all {
+        assert!(name.starts_with("prestate_"), "{name}");
+        assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
+        if *kind == MetricKind::Histogram {
+            assert!(name.ends_with("_seconds") || name.ends_with("_blocks"), "{name}");
+        }
+        for label in labels.split("; ").filter(|label| !label.is_empty()) {
+            assert!(label.contains(": "), "{name} {label}");
+        }
+    }
+}
