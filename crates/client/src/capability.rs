@@ -4,8 +4,11 @@
 use crate::{Fault, Source};
 use std::collections::BTreeMap;
 
-/// Resyncs after which a source that was refused is tried again: plans and nodes change.
-const REPROBE_AFTER: u64 = 600;
+/// Resyncs after which a source that was refused is tried again: plans and nodes change. It doubles
+/// each time, so that a namespace which stays shut costs next to nothing.
+const REPROBE_AFTER: u64 = 32;
+/// Longest time, in resyncs, until it is tried again.
+const MAX_REPROBE_AFTER: u64 = 2048;
 /// Most resyncs that a source is left out after failures in a row.
 const MAX_COOLING: u64 = 64;
 
@@ -55,6 +58,11 @@ struct Record {
     failed_now: Option<(u64, String)>,
 }
 
+/// 1, 2, 4, … for the first, second, third failure.
+fn doubled(failures: u32) -> u64 {
+    1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX)
+}
+
 /// What was seen of each source.
 #[derive(Debug, Clone)]
 pub(crate) struct Capabilities {
@@ -80,15 +88,20 @@ impl Capabilities {
         record.failed_now = Some((now, reason.clone()));
         record.out = match fault {
             Fault::Gated { .. } if source != Source::Reads => {
-                Some((true, reason, now + REPROBE_AFTER))
+                record.failures = record.failures.saturating_add(1);
+                let pause = REPROBE_AFTER.checked_mul(doubled(record.failures));
+                Some((
+                    true,
+                    reason,
+                    now + pause.unwrap_or(MAX_REPROBE_AFTER).min(MAX_REPROBE_AFTER),
+                ))
             }
             // Of this block or this chain; the next resync is another matter.
             Fault::UnknownBlock { .. } => None,
             _ if source == Source::Reads => None,
             _ => {
                 record.failures = record.failures.saturating_add(1);
-                let pause = 1_u64.checked_shl(record.failures - 1).unwrap_or(MAX_COOLING);
-                Some((false, reason, now + pause.min(MAX_COOLING)))
+                Some((false, reason, now + doubled(record.failures).min(MAX_COOLING)))
             }
         };
     }
@@ -130,8 +143,14 @@ mod tests {
         assert_eq!(seen.of(Source::Resync, 1), Availability::Excluded);
         seen.failed(Source::Trace, 1, &gated());
         assert!(matches!(seen.of(Source::Trace, 1), Availability::Failed { .. }));
-        assert!(matches!(seen.of(Source::Trace, 2), Availability::Gated { until: 601, .. }));
-        assert_eq!(seen.of(Source::Trace, 601), Availability::Untried);
+        assert!(matches!(seen.of(Source::Trace, 2), Availability::Gated { until: 33, .. }));
+        assert_eq!(seen.of(Source::Trace, 33), Availability::Untried);
+        seen.failed(Source::Trace, 33, &gated());
+        assert!(matches!(seen.of(Source::Trace, 34), Availability::Gated { until: 97, .. }));
+        for now in 34..54 {
+            seen.failed(Source::Trace, now, &gated());
+        }
+        assert!(matches!(seen.of(Source::Trace, 60), Availability::Gated { until: 2101, .. }));
         seen.succeeded(Source::Trace);
         assert_eq!(seen.of(Source::Trace, 602), Availability::Available);
     }

@@ -7,6 +7,10 @@ pub enum Source {
     /// `prestate_resync`: one call that answers with what changed, over gaps and reorgs.
     Resync,
     /// `debug_traceBlockByHash` with the prestate tracer in diff mode, one call a block.
+    ///
+    /// For chains whose storage changes by transactions and by the contracts of
+    /// [`ResyncerConfig::untraceable`](crate::ResyncerConfig::untraceable) only: a slot that a dev
+    /// chain sets by decree (`dev_setStorageAt`, `anvil_setStorageAt`) is in no trace.
     Trace,
     /// `eth_getStorageAt` of every slot, in batches.
     Reads,

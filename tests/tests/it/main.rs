@@ -12,6 +12,7 @@ mod layering;
 mod lock_files;
 mod metrics;
 mod readme;
+mod resyncer;
 mod sample;
 mod selfdestruct;
 mod subscribers;
