@@ -220,8 +220,6 @@ fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     (started.elapsed(), result)
 }
 
-/// The middle of some figures.
-
 impl FillReport {
     /// Medians over the blocks: times less than libdeflate, size over libdeflate's, memory over
     /// JSON.

@@ -1,7 +1,7 @@
 //! The resync client against the dev chain with traffic and reorgs, over sockets: after every block
 //! every watched slot is held against the chain's state, read in-process.
 //!
-//! `PRESTATE_SOAK_BLOCKS` sets the length of a run (default 40 blocks).
+//! `PRESTATE_SOAK_BLOCKS` sets the length of a run (default 16 blocks).
 
 use alloy_primitives::{Address, B256};
 use prestate_client::{
@@ -23,7 +23,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-const DEFAULT_BLOCKS: u64 = 40;
+const DEFAULT_BLOCKS: u64 = 16;
 
 fn blocks() -> u64 {
     let given = std::env::var("PRESTATE_SOAK_BLOCKS").ok();
