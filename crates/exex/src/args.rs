@@ -14,65 +14,85 @@ use std::{
 /// Beside reth's own 8545 (HTTP), 8546 (WebSocket) and 8551 (engine).
 pub const DEFAULT_LANE_PORT: u16 = 8547;
 
-/// What `reth node` learns.
+/// What `reth node` learns. The ids are the flags' names: those of the fields are reth's already.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Prestate")]
 pub struct PrestateArgs {
     /// Address the lane listens on
-    #[arg(long = "prestate.http.addr", value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(id = "prestate.http.addr", long = "prestate.http.addr", value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub http_addr: IpAddr,
     /// Port the lane listens on; 0 takes a free one
-    #[arg(long = "prestate.http.port", value_name = "PORT", default_value_t = DEFAULT_LANE_PORT)]
+    #[arg(id = "prestate.http.port", long = "prestate.http.port", value_name = "PORT", default_value_t = DEFAULT_LANE_PORT)]
     pub http_port: u16,
     /// Namespaces or methods the lane serves, comma separated; those of the node that its HTTP,
     /// WebSocket or IPC has may be among them [default: all of prestate's, and what the node
     /// serves over HTTP or WebSocket, or else eth,net,web3]
-    #[arg(long = "prestate.http.api", value_name = "LIST", value_delimiter = ',')]
+    #[arg(
+        id = "prestate.http.api",
+        long = "prestate.http.api",
+        value_name = "LIST",
+        value_delimiter = ','
+    )]
     pub http_api: Option<Vec<String>>,
     /// Origins that may call the lane from a browser, comma separated, `*` for any
-    #[arg(long = "prestate.http.corsdomain", value_name = "LIST", value_delimiter = ',')]
+    #[arg(
+        id = "prestate.http.corsdomain",
+        long = "prestate.http.corsdomain",
+        value_name = "LIST",
+        value_delimiter = ','
+    )]
     pub http_corsdomain: Vec<String>,
     /// Host names the lane serves, comma separated, `*` for any; IP literals always pass
-    #[arg(long = "prestate.http.vhosts", value_name = "LIST", value_delimiter = ',', default_value = prestate_lane::DEFAULT_VHOST)]
+    #[arg(id = "prestate.http.vhosts", long = "prestate.http.vhosts", value_name = "LIST", value_delimiter = ',', default_value = prestate_lane::DEFAULT_VHOST)]
     pub http_vhosts: Vec<String>,
     /// File with a 256-bit secret in hex: the lane asks for a bearer token (HS256)
-    #[arg(long = "prestate.http.jwtsecret", value_name = "FILE")]
+    #[arg(id = "prestate.http.jwtsecret", long = "prestate.http.jwtsecret", value_name = "FILE")]
     pub http_jwtsecret: Option<PathBuf>,
     /// Do not open the lane
-    #[arg(long = "prestate.http.disable")]
+    #[arg(id = "prestate.http.disable", long = "prestate.http.disable")]
     pub http_disable: bool,
     /// Folder of the archive [default: `prestate` in the node's data folder]
-    #[arg(long = "prestate.datadir", value_name = "PATH")]
+    #[arg(id = "prestate.datadir", long = "prestate.datadir", value_name = "PATH")]
     pub datadir: Option<PathBuf>,
     /// Keep diffs in memory only
-    #[arg(long = "prestate.no-archive", conflicts_with_all = ["datadir", "retention", "backfill"])]
+    #[arg(id = "prestate.no-archive", long = "prestate.no-archive", conflicts_with_all = ["prestate.datadir", "prestate.retention", "prestate.backfill"])]
     pub no_archive: bool,
     /// How long blocks are kept: `blocks=N`, `bytes=N` or `forever`
-    #[arg(long = "prestate.retention", value_name = "RULE", default_value = "forever")]
+    #[arg(
+        id = "prestate.retention",
+        long = "prestate.retention",
+        value_name = "RULE",
+        default_value = "forever"
+    )]
     pub retention: RetentionArg,
     /// Free bytes on the archive's disk below which nothing is written
-    #[arg(long = "prestate.reserve", value_name = "BYTES", default_value_t = DEFAULT_RESERVE_BYTES)]
+    #[arg(id = "prestate.reserve", long = "prestate.reserve", value_name = "BYTES", default_value_t = DEFAULT_RESERVE_BYTES)]
     pub reserve_bytes: u64,
     /// Fill the archive with these older blocks beside the live chain: `FROM..TO`, inclusive
-    #[arg(long = "prestate.backfill", value_name = "FROM..TO")]
+    #[arg(id = "prestate.backfill", long = "prestate.backfill", value_name = "FROM..TO")]
     pub backfill: Option<RangeArg>,
     /// Pause of the back-fill after each block, in milliseconds
-    #[arg(long = "prestate.backfill-pause", value_name = "MS", default_value_t = 0)]
+    #[arg(
+        id = "prestate.backfill-pause",
+        long = "prestate.backfill-pause",
+        value_name = "MS",
+        default_value_t = 0
+    )]
     pub backfill_pause_ms: u64,
     /// Stop the node when diffs cannot be made or kept, instead of going on without
-    #[arg(long = "prestate.strict")]
+    #[arg(id = "prestate.strict", long = "prestate.strict")]
     pub strict: bool,
     /// Answer prestate and call tracer requests that come to the node's own `debug` namespace
-    #[arg(long = "prestate.intercept-debug")]
+    #[arg(id = "prestate.intercept-debug", long = "prestate.intercept-debug")]
     pub intercept_debug: bool,
     /// Reproduce Geth's three artefacts that contradict the state in every prestateTracer answer
-    #[arg(long = "prestate.geth-exact")]
+    #[arg(id = "prestate.geth-exact", long = "prestate.geth-exact")]
     pub geth_exact: bool,
     /// Bytes of finished answers kept in memory
-    #[arg(long = "prestate.cache", value_name = "BYTES", default_value_t = DEFAULT_CACHE_BYTES)]
+    #[arg(id = "prestate.cache", long = "prestate.cache", value_name = "BYTES", default_value_t = DEFAULT_CACHE_BYTES)]
     pub cache_bytes: u64,
     /// Threads that execute blocks again, and as many that serve [default: a quarter of the cores]
-    #[arg(long = "prestate.workers", value_name = "N")]
+    #[arg(id = "prestate.workers", long = "prestate.workers", value_name = "N")]
     pub workers: Option<usize>,
 }
 

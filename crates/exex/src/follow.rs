@@ -225,8 +225,9 @@ where
             common_ancestor(self.host, reader, reach).ok().flatten()
         });
         let (host, shared) = (self.home.host.clone(), self.home.shared.clone());
+        let head = BlockRef::new(self.ctx.head.number, self.ctx.head.hash);
         let started =
-            tokio::task::spawn_blocking(move || Session::start(&host, archive, &shared.args));
+            tokio::task::spawn_blocking(move || Session::start(&host, archive, &shared.args, head));
         let session = started.await.map_err(|_| Ended::Pipeline)??;
         if first && let Some(ancestor) = ancestor {
             self.continue_from(ancestor, reach);

@@ -3,7 +3,7 @@ use crate::{
     host::{RethHost, RethProvider},
 };
 use prestate_host::{Host, Notification};
-use prestate_pipeline::{Pipeline, PipelineHandle, StartError};
+use prestate_pipeline::{Pipeline, PipelineConfig, PipelineHandle, StartError};
 use prestate_rpc::{Rpc, Sources};
 use prestate_store::{Archive, ArchiveReader, ArchiveWriter, ChainId, OpenError, ReadError};
 use prestate_types::BlockRef;
@@ -42,11 +42,14 @@ impl Session {
         host: &Arc<RethHost<P>>,
         archive: Option<Opened>,
         args: &PrestateArgs,
+        launch_head: BlockRef,
     ) -> Result<Self, StartError> {
+        // What came while the archive was opened is not to be left out.
+        let config = PipelineConfig { begin_above: Some(launch_head), ..args.pipeline_config() };
         let notifications = host.listen();
         let durable = archive.is_some();
         let host: Arc<dyn Host> = host.clone();
-        let pipeline = Pipeline::start(host.clone(), archive, args.pipeline_config())?;
+        let pipeline = Pipeline::start(host.clone(), archive, config)?;
         let rpc = Rpc::new(Sources::following(host, pipeline.clone()), args.rpc_config());
         Ok(Self { pipeline, rpc, notifications, durable })
     }

@@ -1,4 +1,5 @@
 use prestate_store::Retention;
+use prestate_types::BlockRef;
 use std::time::Duration;
 
 /// Sizes and times of a pipeline.
@@ -18,6 +19,9 @@ pub struct PipelineConfig {
     pub recent_blocks: usize,
     /// How far a subscriber that was up to date may fall behind before it is cut off.
     pub max_subscriber_lag_blocks: u64,
+    /// Where a chain without an archive, or with an empty one, begins: above this block. `None`:
+    /// at the host's head, whatever came before the pipeline was started.
+    pub begin_above: Option<BlockRef>,
     /// How often the host's head is compared with the own one, whether or not it says anything.
     pub watchdog: Duration,
     /// When a failed block is tried again.
@@ -64,6 +68,7 @@ impl Default for PipelineConfig {
             // An epoch: what readers at the head and short reorgs ask for.
             recent_blocks: 32,
             max_subscriber_lag_blocks: 1024,
+            begin_above: None,
             // Shorter than a slot, so that a node that fell silent costs one block of delay.
             watchdog: Duration::from_secs(5),
             retry: Backoff {

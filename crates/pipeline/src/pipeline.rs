@@ -97,7 +97,10 @@ impl Pipeline {
         let notifications = host.notifications().ok_or(StartError::ListenerTaken)?;
         metrics::describe_metrics(metrics::METRICS);
         let (writer, reader) = archive.unzip();
-        let own = OwnChain::read(&*host, reader.as_ref())?;
+        let mut own = OwnChain::read(&*host, reader.as_ref())?;
+        if own.chain.tip().is_none() {
+            own.chain = Chain::new(config.begin_above);
+        }
         let max_in_flight = config.max_in_flight_blocks.max(1);
         let feed = Arc::new(Feed::new(own.chain, reader, config.recent_blocks, max_in_flight));
         let intake = Arc::new(Intake::new(config.max_queued_notifications.max(1), max_in_flight));

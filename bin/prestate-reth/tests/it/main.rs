@@ -6,6 +6,7 @@ mod dev;
 mod equality;
 mod forks;
 mod http;
+mod intercept;
 mod namespaces;
 mod node;
 mod program;

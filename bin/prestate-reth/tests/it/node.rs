@@ -69,7 +69,7 @@ fn config(folder: &Path) -> NodeConfig<ChainSpec> {
         RethRpcModule::Testing,
     ]);
     let mut rpc = RpcServerArgs::default().with_unused_ports().with_http().with_ws();
-    rpc = rpc.with_http_api(api).with_ipc_random_path();
+    rpc = rpc.with_http_api(api.clone()).with_ws_api(api).with_ipc_random_path();
     rpc.auth_jwtsecret = Some(secret);
     let datadir = DatadirArgs {
         datadir: MaybePlatformPath::from(folder.join("node")),
