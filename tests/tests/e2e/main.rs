@@ -6,5 +6,6 @@ mod archive;
 mod bad_input;
 mod blocks;
 mod metrics;
+mod dev;
 mod program;
 mod server;

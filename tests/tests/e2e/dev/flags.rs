@@ -1,0 +1,64 @@
+//! What the flags do, and the calls that the banner shows.
+
+use super::server::Server;
+use crate::program::prestate;
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// Pasted into a shell, each line works.
+#[test]
+fn the_three_calls_of_the_banner_work_when_pasted() {
+    let server = Server::start([] as [&str; 0]);
+    let lines: Vec<_> = server.banner.lines().filter(|line| line.contains("curl ")).collect();
+    assert_eq!(lines.len(), 3, "{}", server.banner);
+    for line in lines {
+        let ran = Command::new("sh").arg("-c").arg(line).output().expect("there is a shell");
+        let answer: Value = serde_json::from_slice(&ran.stdout).expect("the answer is JSON");
+        assert!(answer["result"].is_string() || !answer["result"].is_null(), "{line}: {answer}");
+    }
+    let keys = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+    assert!(server.banner.contains(keys), "{}", server.banner);
+    assert!(server.banner.contains("(9) 0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"));
+}
+
+#[test]
+fn traffic_flows_at_once_and_its_diffs_add_up() {
+    let server = Server::start(["--traffic", "40", "--seed", "7", "--block-time", "0.2"]);
+    let contracts = server.call("dev_contracts", json!([]));
+    let pool = &contracts["pools"][0]["address"];
+    let before = server.call("eth_getBlockByNumber", json!(["latest", false]));
+    let reserves = |block: &Value| server.call("eth_getStorageAt", json!([pool, "0x0", block]));
+    let old = reserves(&before["number"]);
+    let mut tries = 0;
+    while reserves(&json!("latest")) == old {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        tries += 1;
+        assert!(tries < 300, "nobody swaps");
+    }
+    server.call("dev_reorg", json!([2]));
+    let head = server.call("eth_getBlockByNumber", json!(["latest", false]));
+    let range = server.call("prestate_getDiffRange", json!([before["hash"], head["hash"]]));
+    let slot = "0x0000000000000000000000000000000000000000000000000000000000000000";
+    let at = pool.as_str().expect("an address").to_lowercase();
+    assert_eq!(range["post"][&at]["storage"][slot], reserves(&head["number"]), "{range}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_runs() {
+    for (args, text) in [
+        (&["--hardfork", "london"][..], "paris, shanghai, cancun, prague, osaka, bpo1, bpo2"),
+        (&["--block-time", "-1"], "is not 0 and not between 0.001 and 86400 seconds"),
+        (&["--block-time", "x"], "invalid float"),
+        (&["--accounts", "10001"], "at most 10000"),
+        (&["--mnemonic", "test"], "mnemonic"),
+        (&["--traffic", "0"], "a number above 0"),
+        (&["--traffic", "NaN"], "a number above 0"),
+        (&["--traffic", "1", "--traffic-shape", "odd"], "expected `steady` or `heavy`"),
+        (&["--traffic", "1", "--traffic-shape", "heavy", "--gas-limit", "30000000"], "gas limit"),
+        (&["--seed", "1"], "--traffic"),
+    ] {
+        let ran = prestate([&["dev", "--port", "0"], args].concat());
+        assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(text), "{args:?}: {}", ran.stderr);
+    }
+}
