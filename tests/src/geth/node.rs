@@ -188,7 +188,7 @@ impl Geth {
             .args(["--gcmode", "archive", "--state.scheme", "hash", "--syncmode", "full"])
             .args(["--cache", "128", "--miner.gaslimit", &GAS_CEILING.to_string()])
             .args(["--http", "--http.addr", "127.0.0.1", "--http.port", &http.to_string()])
-            .args(["--http.api", "debug,eth,net,web3,testing", "--rpc.http-body-limit", "64"])
+            .args(["--http.api", "admin,debug,eth,net,web3,testing", "--rpc.http-body-limit", "64"])
             .args(["--authrpc.addr", "127.0.0.1", "--authrpc.port", &auth.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -241,6 +241,13 @@ impl Geth {
             method: "testing_commitBlockV1".to_owned(),
             error: hash,
         })
+    }
+
+    /// Imports blocks from a file with their RLP encodings, each checked in full, and makes the last
+    /// one the head.
+    pub fn import(&self, file: &Path) -> Result<(), GethError> {
+        let params = serde_json::json!([file]).to_string();
+        self.expect("admin_importChain", &params).map(drop)
     }
 
     /// RLP of the canonical block of this number.

@@ -6,10 +6,12 @@
 //!   and compares every answer: `cargo test -p prestate-tests --test differential random -- --nocapture`.
 //!   `DIFF_SEED`, `DIFF_CHAINS`, `DIFF_BLOCKS`, `DIFF_TXS` choose how much, `DIFF_ONLY` what is asked,
 //!   `DIFF_SHRINK` and `DIFF_GIVE_UP` what happens on a difference.
+//! - With Geth, `dev` has it import the blocks of a dev chain and answer the same questions.
 //! - `RECORD=scenarios` or `RECORD=errors` writes the recorded answers anew.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod dev;
 mod errors;
 mod prestate;
 mod random;

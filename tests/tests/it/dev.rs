@@ -1,28 +1,23 @@
 //! The dev chain: its blocks are valid, explained by their diffs, and there after a restart.
 
-use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip4844, TxEip7702, TxLegacy};
-use alloy_eips::{
-    eip2718::Encodable2718,
-    eip2930::{AccessList, AccessListItem},
-    eip4844::builder::{SidecarBuilder, SimpleCoder},
-    eip7594::BlobTransactionSidecarVariant,
-    eip7702::Authorization,
-};
-use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, address};
-use alloy_signer::SignerSync;
+use alloy_consensus::{Transaction, TxEip1559, TxEip2930};
+use alloy_eips::eip2930::{AccessList, AccessListItem};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use alloy_signer_local::PrivateKeySigner;
 use prestate_diff::{Execution, check_invariant, replay};
 use prestate_host::{Host, Notification, RecoveredBlock, conformance};
 use prestate_host_embedded::{
     MemoryChain,
-    dev::{DevChain, DevConfig, DevError, Hardfork, Mining, OpenError},
+    dev::{
+        DevChain, DevConfig, DevError, HEAVY_GAS_LIMIT, HEAVY_TRANSACTIONS, Hardfork, Mining,
+        OpenError, TrafficConfig, TrafficError, TrafficShape,
+    },
+};
+use prestate_tests::dev_chain::{
+    CHAIN_ID, FRESH, GWEI, blob_tx, deployment, dynamic, legacy, set_code, signed, signers,
 };
 use prestate_types::{BlockFacts, StateDiff};
-use std::{ops::ControlFlow, path::Path, sync::Arc};
-
-const CHAIN_ID: u64 = 31_337;
-const GWEI: u128 = 1_000_000_000;
-const FRESH: Address = address!("0x00000000000000000000000000000000000f4e5b");
+use std::{ops::ControlFlow, path::Path, sync::Arc, time::Duration};
 
 fn open(config: DevConfig) -> DevChain {
     DevChain::open(config).expect("a dev chain")
@@ -30,51 +25,6 @@ fn open(config: DevConfig) -> DevChain {
 
 fn in_memory() -> DevChain {
     open(DevConfig::default())
-}
-
-fn signers(chain: &DevChain) -> Vec<PrivateKeySigner> {
-    let key = |(_, key)| PrivateKeySigner::from_bytes(&key).expect("a key");
-    chain.accounts().keys().map(key).collect()
-}
-
-fn signed<T: SignableTransaction<Signature>>(signer: &PrivateKeySigner, tx: T) -> Bytes
-where
-    alloy_consensus::Signed<T>: Encodable2718,
-{
-    let signature = signer.sign_hash_sync(&tx.signature_hash()).expect("a signature");
-    tx.into_signed(signature).encoded_2718().into()
-}
-
-fn legacy(signer: &PrivateKeySigner, nonce: u64, to: Address, value: u128) -> Bytes {
-    signed(
-        signer,
-        TxLegacy {
-            chain_id: Some(CHAIN_ID),
-            nonce,
-            gas_price: 3 * GWEI,
-            gas_limit: 100_000,
-            to: to.into(),
-            value: U256::from(value),
-            input: Bytes::new(),
-        },
-    )
-}
-
-fn dynamic(nonce: u64) -> TxEip1559 {
-    TxEip1559 {
-        chain_id: CHAIN_ID,
-        nonce,
-        gas_limit: 200_000,
-        max_fee_per_gas: 3 * GWEI,
-        max_priority_fee_per_gas: GWEI,
-        to: FRESH.into(),
-        ..TxEip1559::default()
-    }
-}
-
-/// Sets slot 1 to 1 and leaves a contract that logs.
-fn deployment() -> Bytes {
-    "0x60016001556006600f5f3960065ff35f5fa0000000".parse().expect("hex")
 }
 
 /// Every block is taken by a chain that executes it anew from genesis on and holds it against its
@@ -143,43 +93,6 @@ fn all_transaction_types_are_mined_into_valid_blocks() {
             assert!(account.has_code(), "{hardfork:?}: the authority is delegated");
         }
     }
-}
-
-fn blob_tx(signer: &PrivateKeySigner, hardfork: Hardfork) -> Bytes {
-    let builder = SidecarBuilder::<SimpleCoder>::from_slice(b"a blob");
-    let sidecar: BlobTransactionSidecarVariant = if hardfork >= Hardfork::Osaka {
-        BlobTransactionSidecarVariant::Eip7594(builder.build_7594().expect("KZG"))
-    } else {
-        BlobTransactionSidecarVariant::Eip4844(builder.build_4844().expect("KZG"))
-    };
-    let tx = TxEip4844 {
-        chain_id: CHAIN_ID,
-        gas_limit: 100_000,
-        max_fee_per_gas: 3 * GWEI,
-        max_priority_fee_per_gas: GWEI,
-        max_fee_per_blob_gas: GWEI,
-        to: FRESH,
-        blob_versioned_hashes: sidecar.versioned_hashes().collect(),
-        ..TxEip4844::default()
-    };
-    let tx = alloy_consensus::TxEip4844WithSidecar::from_tx_and_sidecar(tx, sidecar);
-    let signature = signer.sign_hash_sync(&tx.signature_hash()).expect("a signature");
-    tx.into_signed(signature).encoded_2718().into()
-}
-
-fn set_code(signer: &PrivateKeySigner, authority: &PrivateKeySigner) -> Bytes {
-    let authorization = Authorization { chain_id: U256::from(CHAIN_ID), address: FRESH, nonce: 0 };
-    let signature = authority.sign_hash_sync(&authorization.signature_hash()).expect("a signature");
-    let tx = TxEip7702 {
-        chain_id: CHAIN_ID,
-        gas_limit: 200_000,
-        max_fee_per_gas: 3 * GWEI,
-        max_priority_fee_per_gas: GWEI,
-        to: FRESH,
-        authorization_list: vec![authorization.into_signed(signature)],
-        ..TxEip7702::default()
-    };
-    signed(signer, tx)
 }
 
 #[test]
@@ -312,7 +225,7 @@ fn nonces_queue_and_replacements_have_to_pay() {
         ),
         (
             cheap(|tx| TxEip1559 { chain_id: 1, ..tx }),
-            "invalid chain id for signer: have 1 want 31337",
+            "invalid sender: invalid chain id for signer: have 1 want 31337",
         ),
         (cheap(|tx| TxEip1559 { nonce: u64::MAX, ..tx }), "nonce has max value"),
         (
@@ -322,7 +235,7 @@ fn nonces_queue_and_replacements_have_to_pay() {
                 gas_limit: 5_000_000,
                 ..tx
             }),
-            "max initcode size exceeded: code size 49153, limit 49152",
+            "max initcode size exceeded: code size 49153 limit 49152",
         ),
         (
             cheap(|tx| TxEip1559 { input: vec![1; 131_073].into(), gas_limit: 16_000_000, ..tx }),
@@ -373,5 +286,59 @@ fn a_chain_on_disk_is_the_same_after_a_restart() {
     ] {
         let refused = DevChain::open(other).unwrap_err();
         assert!(matches!(refused, OpenError::OtherChain { .. }), "{refused}");
+    }
+}
+
+/// What the transactions after the set-up do, once there are so many blocks.
+fn traffic(seed: u64, blocks: u64) -> Vec<(Option<Address>, Bytes, U256)> {
+    let chain = Arc::new(in_memory());
+    let config = TrafficConfig { tps: 1_000.0, seed, shape: TrafficShape::Steady };
+    let contracts = chain.start_traffic(config).unwrap();
+    let before = contracts.pools.iter().map(|pool| pool.address).collect::<Vec<_>>();
+    let set_up = 4;
+    while chain.head().unwrap().number < set_up + blocks {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let all = check_all(&chain);
+    let reserves = |at: u64| {
+        let hash = chain.canonical_hash(at).unwrap().expect("canonical");
+        let state = chain.state_after(hash).unwrap();
+        before.iter().map(|pool| state.storage(*pool, B256::ZERO).unwrap()).collect::<Vec<_>>()
+    };
+    assert_ne!(reserves(set_up), reserves(set_up + blocks), "nobody swaps");
+    let txs = all.iter().skip(set_up as usize).flat_map(|(block, _)| &block.body().transactions);
+    txs.take(blocks as usize).map(|tx| (tx.to(), tx.input().clone(), tx.value())).collect()
+}
+
+#[test]
+fn traffic_makes_valid_blocks_and_follows_its_seed() {
+    let first = traffic(1, 25);
+    assert_eq!(first.len(), 25);
+    assert_eq!(traffic(1, 25), first);
+    assert_ne!(traffic(2, 25), first);
+    let chain = Arc::new(in_memory());
+    let heavy = TrafficConfig { tps: 1.0, seed: 1, shape: TrafficShape::Heavy };
+    let refused = chain.start_traffic(heavy).unwrap_err();
+    assert!(matches!(refused, TrafficError::GasLimit { gas_limit: 60_000_000 }), "{refused}");
+}
+
+#[test]
+fn heavy_blocks_hold_forty_thousand_transactions() {
+    if std::env::var_os("PRESTATE_HEAVY").is_none() {
+        println!("skipped: heavy blocks take a minute unoptimised; set PRESTATE_HEAVY to run them");
+        return;
+    }
+    let config = DevConfig { gas_limit: HEAVY_GAS_LIMIT, ..DevConfig::default() };
+    let chain = Arc::new(open(config));
+    let heavy = TrafficConfig { tps: 100_000.0, seed: 1, shape: TrafficShape::Heavy };
+    chain.start_traffic(heavy).unwrap();
+    let set_up = chain.head().unwrap().number;
+    while chain.head().unwrap().number < set_up + 2 {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let all = check_all(&chain);
+    for (block, _) in &all[set_up as usize..] {
+        assert_eq!(block.body().transactions.len(), HEAVY_TRANSACTIONS);
+        assert!(block.gas_used < block.gas_limit / 2, "{}", block.gas_used);
     }
 }

@@ -43,9 +43,10 @@ pub(crate) fn decode(mut raw: &[u8]) -> Result<SentTx, Inadmissible> {
     if raw.is_empty() {
         return Err(Inadmissible("typed transaction too short".to_owned()));
     }
-    let tx = SentTx::decode_2718(&mut raw).map_err(|error| match raw.first() {
+    let first = raw.first().copied();
+    let tx = SentTx::decode_2718(&mut raw).map_err(|error| match first {
         // EIP-2718: a type byte, of none that is known.
-        Some(first) if *first < 0x80 && !(1..=4).contains(first) => {
+        Some(first) if first < 0x80 && !(1..=4).contains(&first) => {
             Inadmissible("transaction type not supported".to_owned())
         }
         _ => Inadmissible(format!("rlp: {error}")),
@@ -76,9 +77,6 @@ impl Rules {
             TxType::Eip7702 => Some((SpecId::PRAGUE, "Prague")),
             _ => None,
         };
-        if let Some(have) = tx.chain_id().filter(|have| *have != self.chain_id) {
-            return Err(format!("invalid chain id for signer: have {have} want {}", self.chain_id));
-        }
         let (bytes, limit) = match kind {
             TxType::Eip4844 => {
                 let blobs = tx.blob_count().unwrap_or(0) as usize;
@@ -98,7 +96,7 @@ impl Rules {
         let code_bytes = tx.input().len();
         if self.spec >= SpecId::SHANGHAI && tx.is_create() && code_bytes > MAX_INIT_CODE_BYTES {
             return Err(format!(
-                "max initcode size exceeded: code size {code_bytes}, limit {MAX_INIT_CODE_BYTES}"
+                "max initcode size exceeded: code size {code_bytes} limit {MAX_INIT_CODE_BYTES}"
             ));
         }
         let gas = tx.gas_limit();
@@ -110,6 +108,12 @@ impl Rules {
         }
         if tx.max_priority_fee_per_gas().is_some_and(|tip| tip > tx.max_fee_per_gas()) {
             return Err("max priority fee per gas higher than max fee per gas".to_owned());
+        }
+        if let Some(have) = tx.chain_id().filter(|have| *have != self.chain_id) {
+            return Err(format!(
+                "invalid sender: invalid chain id for signer: have {have} want {}",
+                self.chain_id
+            ));
         }
         if tx.nonce() == u64::MAX {
             return Err("nonce has max value".to_owned());
@@ -135,7 +139,17 @@ impl Rules {
         tx: &Tx,
         sidecar: Option<BlobTransactionSidecarVariant>,
     ) -> Result<(), String> {
-        let sidecar = sidecar.ok_or("missing sidecar in blob transaction")?;
+        let mut sidecar = sidecar.ok_or("missing sidecar in blob transaction")?;
+        let settings = EnvKzgSettings::Default.get();
+        if let BlobTransactionSidecarVariant::Eip4844(old) = &sidecar
+            && self.spec >= SpecId::OSAKA
+        {
+            // As Geth does for senders that do not know EIP-7594 yet: proofs of cells are made from
+            // the blobs (`internal/ethapi/api.go`, `SendRawTransaction`).
+            let made = old.clone().try_into_7594(settings);
+            let made = made.map_err(|error| format!("KZG verification error: {error}"))?;
+            sidecar = BlobTransactionSidecarVariant::Eip7594(made);
+        }
         let want = u8::from(self.spec >= SpecId::OSAKA);
         let got = u8::from(sidecar.is_eip7594());
         if want != got {
@@ -170,7 +184,7 @@ impl Rules {
             return Err(format!("invalid number of {proofs} blob proofs expected {expected}"));
         }
         sidecar
-            .validate(hashes, EnvKzgSettings::Default.get())
+            .validate(hashes, settings)
             .map_err(|error| format!("KZG verification error: {error}"))
     }
 }

@@ -6,7 +6,7 @@ use alloy_evm::{
     Evm, EvmEnv,
     eth::{EthEvmBuilder, EthEvmContext},
     overrides::{apply_block_overrides, apply_state_overrides},
-    rpc::TryIntoTxEnv,
+    rpc::{EthTxEnvError, TryIntoTxEnv},
 };
 use alloy_primitives::{Bytes, TxKind, U256};
 use alloy_rpc_types_eth::{
@@ -16,7 +16,9 @@ use prestate_host::{ChainSpec, ReaderDb, StateReader, evm_env};
 use revm::{
     Inspector,
     context::TxEnv,
-    context_interface::result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
+    context_interface::result::{
+        EVMError, ExecutionResult, HaltReason, InvalidTransaction, OutOfGasError,
+    },
     database::State,
     inspector::NoOpInspector,
     primitives::hardfork::SpecId,
@@ -44,9 +46,12 @@ pub(crate) enum CallError {
     /// Another end of the EVM.
     #[error("{0}")]
     Halted(&'static str),
-    /// Not executed at all.
+    /// No message: fields that contradict each other, or overrides that cannot be applied.
     #[error("{0}")]
     Refused(String),
+    /// A message that the rules do not let begin.
+    #[error("{0}")]
+    Invalid(String),
 }
 
 /// Where a message runs.
@@ -83,11 +88,11 @@ impl CallSite {
 
     /// Runs a message and returns what it returned.
     pub(crate) fn call(&self, request: TransactionRequest) -> Result<Bytes, CallError> {
-        let tx = self.message(request)?;
+        let (tx, fees) = self.message(request)?;
         let gas = tx.gas_limit;
-        let result = self.execute(tx).map_err(|refused| match refused {
-            CallError::Refused(text) => {
-                CallError::Refused(format!("err: {text} (supplied gas {gas})"))
+        let result = fees.and_then(|()| self.execute(tx)).map_err(|error| match error {
+            CallError::Invalid(text) => {
+                CallError::Invalid(format!("err: {text} (supplied gas {gas})"))
             }
             other => other,
         })?;
@@ -101,7 +106,8 @@ impl CallSite {
         mut request: TransactionRequest,
     ) -> Result<AccessListResult, CallError> {
         let initial = request.access_list.take().unwrap_or_default();
-        let tx = self.message(request)?;
+        let (tx, fees) = self.message(request)?;
+        fees?;
         let mut inspector = AccessListInspector::new(initial);
         let ran = self.inspected(tx.clone(), &mut inspector)?;
         let access_list = inspector.into_access_list();
@@ -112,12 +118,47 @@ impl CallSite {
         Ok(AccessListResult { access_list, gas_used, error })
     }
 
-    fn message(&self, request: TransactionRequest) -> Result<TxEnv, CallError> {
-        let mut tx: TxEnv = request.try_into_tx_env(&self.env).map_err(
-            |error: alloy_evm::rpc::EthTxEnvError| CallError::Refused(error.to_string()),
-        )?;
+    /// The message, and what the rules say of the fees it offers.
+    fn message(
+        &self,
+        mut request: TransactionRequest,
+    ) -> Result<(TxEnv, Result<(), CallError>), CallError> {
+        let fees = self.check_fees(&request).map_err(CallError::Invalid);
+        if fees.is_err() {
+            // It will not be executed.
+            (request.max_fee_per_gas, request.max_priority_fee_per_gas) = (None, None);
+        }
+        let mut tx: TxEnv = request
+            .try_into_tx_env(&self.env)
+            .map_err(|error: EthTxEnvError| CallError::Refused(error.to_string()))?;
         tx.gas_limit = tx.gas_limit.min(GAS_CAP);
-        Ok(tx)
+        Ok((tx, fees))
+    }
+
+    /// `core/state_transition.go`, `preCheck`: who offers nothing is asked for nothing.
+    fn check_fees(&self, request: &TransactionRequest) -> Result<(), String> {
+        let both = request.gas_price.is_some()
+            && (request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some());
+        let from = request.from.unwrap_or_default();
+        let cap = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
+        let tip = request.max_priority_fee_per_gas.or(request.gas_price).unwrap_or_default();
+        let base_fee = self.env.block_env.basefee;
+        if both || cap == 0 && tip == 0 {
+            return Ok(());
+        }
+        if cap < tip {
+            return Err(format!(
+                "max priority fee per gas higher than max fee per gas: address {from}, \
+                 maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
+            ));
+        }
+        if cap < u128::from(base_fee) {
+            return Err(format!(
+                "max fee per gas less than block base fee: address {from}, maxFeePerGas: {cap}, \
+                 baseFee: {base_fee}"
+            ));
+        }
+        Ok(())
     }
 
     fn execute(&self, tx: TxEnv) -> Result<ExecutionResult, CallError> {
@@ -144,7 +185,7 @@ impl CallSite {
         let from = tx.caller;
         let mut evm = EthEvmBuilder::new(&mut db, env).activate_inspector(inspector).build();
         let ran = evm.transact(tx).map_err(|error| {
-            CallError::Refused(match error {
+            CallError::Invalid(match error {
                 EVMError::Transaction(invalid) => invalid_text(&invalid, from),
                 other => other.to_string(),
             })
@@ -165,26 +206,31 @@ impl CallSite {
         if fee_cap > 0 {
             let balance = self.balance(from);
             let value = request.value.unwrap_or_default();
-            let Some(available) = balance.checked_sub(value) else {
+            if value >= balance {
                 return Err(CallError::Refused("insufficient funds for transfer".to_owned()));
-            };
+            }
+            let available = balance - value;
             let allowance: u64 = (available / U256::from(fee_cap)).saturating_to();
             high = high.min(allowance);
         }
         high = high.min(GAS_CAP);
         request.gas = Some(high);
-        let tx = self.message(request)?;
+        let (tx, fees) = self.message(request)?;
         let run = |gas_limit| self.execute(TxEnv { gas_limit, ..tx.clone() });
-        if self.is_plain_transfer(&tx)
+        if fees.is_ok()
+            && self.is_plain_transfer(&tx)
             && high >= TX_GAS
             && run(TX_GAS).is_ok_and(|r| r.is_success())
         {
             return Ok(TX_GAS);
         }
         let allowance = || CallError::Refused(format!("gas required exceeds allowance ({high})"));
-        let first = match run(high) {
-            Err(CallError::Refused(text)) if text.starts_with("intrinsic gas too low") => {
+        let first = match fees.and_then(|()| run(high)) {
+            Err(CallError::Invalid(text)) if text.starts_with("intrinsic gas too low") => {
                 return Err(allowance());
+            }
+            Err(CallError::Invalid(text)) => {
+                return Err(CallError::Invalid(format!("failed with {high} gas: {text}")));
             }
             other => other?,
         };
@@ -196,7 +242,7 @@ impl CallSite {
         let fits = |gas| match run(gas) {
             Ok(result) => Ok(result.is_success()),
             // Below what the message costs before its first opcode.
-            Err(CallError::Refused(text)) if is_gas_text(&text) => Ok(false),
+            Err(CallError::Invalid(text)) if is_gas_text(&text) => Ok(false),
             Err(other) => Err(other),
         };
         let mut low = used - 1;
@@ -266,6 +312,9 @@ fn invalid_text(error: &InvalidTransaction, from: alloy_primitives::Address) -> 
 /// Geth's texts (`core/vm/errors.go`).
 fn halt_text(reason: &HaltReason) -> &'static str {
     match reason {
+        HaltReason::OutOfGas(OutOfGasError::ReentrancySentry) => {
+            "out of gas: not enough gas for reentrancy sentry"
+        }
         HaltReason::OutOfGas(_) => "out of gas",
         HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode",
         HaltReason::InvalidFEOpcode => "invalid opcode: INVALID",

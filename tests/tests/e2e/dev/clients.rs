@@ -176,12 +176,35 @@ fn cast() {
     let logs: Value = serde_json::from_str(&logs).expect("logs");
     assert_eq!(logs[1]["transactionHash"], moved["transactionHash"]);
     assert_eq!(logs.as_array().map(Vec::len), Some(2), "the supply and the transfer");
-    let gas = cast(&["estimate", &token, "transfer(address,uint256)", to, "1"]);
+    let sender = "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc";
+    let gas = cast(&["estimate", "--from", sender, &token, "transfer(address,uint256)", to, "1"]);
     assert!(gas.trim().parse::<u64>().is_ok_and(|gas| (21_000..60_000).contains(&gas)), "{gas}");
     cast(&["rpc", "dev_reorg", "1"]);
     cast(&["rpc", "dev_mine"]);
-    assert_eq!(cast(&["nonce", "0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc"]).trim(), "8");
+    assert_eq!(cast(&["nonce", sender]).trim(), "8");
     let head = server.call("eth_getBlockByNumber", json!(["latest", false]));
     assert_eq!(cast(&["block", "latest", "--field", "hash"]).trim(), head["hash"]);
     println!("cast: five types of transactions, a contract, logs");
+}
+
+/// The compiled contracts that the program embeds are what their sources compile to.
+#[test]
+fn contracts_are_what_their_sources_compile_to() {
+    let from = workspace().join("etc/contracts");
+    let to = folder().join("contracts");
+    for part in ["", "src", "out"] {
+        fs::create_dir_all(to.join(part)).expect("the folder can be made");
+        for file in fs::read_dir(from.join(part)).expect("it is there") {
+            let file = file.expect("it is there").path();
+            if file.is_file() {
+                let name = file.file_name().expect("a file has a name");
+                fs::copy(&file, to.join(part).join(name)).expect("the folder can be written to");
+            }
+        }
+    }
+    let args = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+    if let Err(reason) = run(Command::new("npm").args(args).current_dir(&to)) {
+        return skipped("solc", &reason);
+    }
+    run(Command::new("node").args(["build.js", "--check"]).current_dir(&to)).expect("the same");
 }

@@ -40,14 +40,16 @@ fn traffic_flows_at_once_and_its_diffs_add_up() {
     let range = server.call("prestate_getDiffRange", json!([before["hash"], head["hash"]]));
     let slot = "0x0000000000000000000000000000000000000000000000000000000000000000";
     let at = pool.as_str().expect("an address").to_lowercase();
-    assert_eq!(range["post"][&at]["storage"][slot], reserves(&head["number"]), "{range}");
+    // What is as it was is not in the range.
+    let told = range["post"][&at]["storage"].get(slot).cloned().unwrap_or(old);
+    assert_eq!(told, reserves(&head["number"]), "{range}");
 }
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_runs() {
     for (args, text) in [
         (&["--hardfork", "london"][..], "paris, shanghai, cancun, prague, osaka, bpo1, bpo2"),
-        (&["--block-time", "-1"], "is not 0 and not between 0.001 and 86400 seconds"),
+        (&["--block-time", "0.0001"], "is not 0 and not between 0.001 and 86400 seconds"),
         (&["--block-time", "x"], "invalid float"),
         (&["--accounts", "10001"], "at most 10000"),
         (&["--mnemonic", "test"], "mnemonic"),

@@ -27,9 +27,11 @@ fn kill_9_loses_nothing_that_was_confirmed() {
             let receipt = server.call("eth_getTransactionReceipt", json!([hash]));
             assert_eq!(&receipt["blockHash"], block, "{hash} after {round} kills");
         }
-        let diff = server.call("prestate_getBlockDiff", json!(["latest"]));
         let head = server.call("eth_getBlockByNumber", json!(["latest", false]));
-        assert_eq!(diff["block"]["hash"], head["hash"]);
+        if head["number"] != "0x0" {
+            let diff = server.call("prestate_getBlockDiff", json!(["latest"]));
+            assert_eq!(diff["block"]["hash"], head["hash"]);
+        }
 
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, stopped) = (server.clone(), stop.clone());

@@ -4,6 +4,7 @@ use super::{Answer, DevRpc, fault};
 use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_rpc_types_eth::{EIP1186AccountProofResponse, EIP1186StorageProof};
+use alloy_trie::TrieAccount;
 use jsonrpsee::types::Params;
 use prestate_host::StateReader;
 use prestate_types::AccountInfo;
@@ -73,12 +74,15 @@ impl DevRpc {
                 proof: nodes,
             })
             .collect();
+        // As Geth: of an account that does not exist, zero hashes.
+        let absent = proof.account == TrieAccount::default();
+        let hash = |hash| if absent { B256::ZERO } else { hash };
         Ok(EIP1186AccountProofResponse {
             address,
             balance: proof.account.balance,
-            code_hash: proof.account.code_hash,
+            code_hash: hash(proof.account.code_hash),
             nonce: proof.account.nonce,
-            storage_hash: proof.account.storage_root,
+            storage_hash: hash(proof.account.storage_root),
             account_proof: proof.nodes,
             storage_proof,
         })

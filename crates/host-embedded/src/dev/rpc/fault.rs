@@ -50,6 +50,6 @@ pub(super) fn call(error: CallError) -> ErrorObjectOwned {
     let text = error.to_string();
     match error {
         CallError::Reverted(data) => ErrorObject::owned(3, text, Some(data)),
-        CallError::Halted(_) | CallError::Refused(_) => server(text),
+        CallError::Halted(_) | CallError::Refused(_) | CallError::Invalid(_) => server(text),
     }
 }

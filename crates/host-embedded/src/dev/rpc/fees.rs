@@ -52,12 +52,12 @@ impl DevRpc {
         let mut last = -1.0;
         for (at, percentile) in percentiles.iter().enumerate() {
             if !(0.0..=100.0).contains(percentile) {
-                return Err(fault::server(format!("invalid reward percentile: {percentile}")));
+                return Err(fault::server(format!("invalid reward percentile: {percentile:.6}")));
             }
             if *percentile <= last {
                 let before = at.saturating_sub(1);
                 return Err(fault::server(format!(
-                    "invalid reward percentile: #{before}:{last} >= #{at}:{percentile}"
+                    "invalid reward percentile: #{before}:{last:.6} >= #{at}:{percentile:.6}"
                 )));
             }
             last = *percentile;
