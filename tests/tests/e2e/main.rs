@@ -5,7 +5,7 @@
 mod archive;
 mod bad_input;
 mod blocks;
-mod metrics;
 mod dev;
+mod metrics;
 mod program;
 mod server;
