@@ -1,8 +1,9 @@
 use crate::{errors::CommandError, replay::progress, source::ChainArg};
 use clap::{Args, Subcommand};
 use prestate_bench::{
-    LadderOptions, LadderReport, Report, Reported, RivalKind, ServeOptions, ServeReport, compare,
-    encode, fill, heavy_host, ladder, run_lane, run_rival, serve,
+    ArchiveBenchError, ArchiveBenchOptions, ArchiveReport, LadderOptions, LadderReport, Report,
+    Reported, RivalKind, ServeOptions, ServeReport, archive, compare, encode, fill, heavy_host,
+    ladder, run_lane, run_rival, serve,
 };
 use prestate_host::{ChainSpec, Host};
 use prestate_host_embedded::{BlockFile, ReplayHost, block_paths, load_path};
@@ -35,6 +36,8 @@ enum Workload {
     Encode(RoundsArgs),
     /// What the first compressed reply of a block costs, next to libdeflate over the whole text
     Fill(RoundsArgs),
+    /// What an archive of blocks weighs and how fast it is, next to raw JSON and its gzip
+    Archive(ArchiveBenchArgs),
     /// What a hit costs over loopback, next to nginx, libdeflate per reply, jsonrpsee + tower-http
     Serve(ServeArgs),
     /// Replies of 30 KB at rising rates, times corrected for coordinated omission, with rivals
@@ -48,18 +51,37 @@ enum Workload {
 
 #[derive(Debug, Args)]
 struct RoundsArgs {
-    /// Block files or folders of them
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    given: Given,
     /// Rounds; a block's figure is the median over them
     #[arg(long, default_value_t = 31)]
     rounds: usize,
+}
+
+/// The blocks to measure with.
+#[derive(Debug, Args)]
+struct Given {
+    /// Block files or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
     /// Leave blocks below this number out
     #[arg(long, value_name = "NUMBER", default_value_t = FIRST_HEAVY_BLOCK)]
     from: u64,
     /// mainnet, sepolia, holesky, hoodi or a genesis file
     #[arg(long, value_name = "NAME|FILE", default_value = "mainnet")]
     chain: ChainArg,
+}
+
+#[derive(Debug, Args)]
+struct ArchiveBenchArgs {
+    #[command(flatten)]
+    given: Given,
+    /// Blocks to ingest: the given ones again and again, at other heights
+    #[arg(long, value_name = "N", default_value_t = 3000)]
+    blocks: u64,
+    /// Where the archive is made, on the disk to be measured; it is removed at the end
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    disk: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -108,19 +130,20 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
     let out = args.out.as_deref();
     match args.workload {
         Workload::Encode(args) => {
-            let (spec, files) = args.load()?;
+            let (spec, files) = args.given.load()?;
             let bar = progress(files.len() * (args.rounds + 1), "measuring");
             let report = encode(&spec, files, args.rounds, || bar.inc(1))?;
             bar.finish_and_clear();
             print(&report, out)?;
         }
         Workload::Fill(args) => {
-            let (spec, files) = args.load()?;
+            let (spec, files) = args.given.load()?;
             let bar = progress(files.len() * args.rounds, "measuring");
             let report = fill(&spec, files, args.rounds, || bar.inc(1))?;
             bar.finish_and_clear();
             print(&report, out)?;
         }
+        Workload::Archive(args) => print(&run_archive(args)?, out)?,
         Workload::Serve(args) => print(&run_serve(args)?, out)?,
         Workload::Ladder(args) => print(&run_ladder(&args)?, out)?,
         Workload::Compare(args) => {
@@ -137,7 +160,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl RoundsArgs {
+impl Given {
     fn load(&self) -> Result<(ChainSpec, Vec<BlockFile>), CommandError> {
         let spec = self.chain.spec()?;
         let mut files = Vec::new();
@@ -188,6 +211,30 @@ fn run_ladder(args: &LadderArgs) -> Result<LadderReport, CommandError> {
     let exe = std::env::current_exe().map_err(CommandError::Runtime)?;
     let steps = LadderOptions { time: time(args.seconds)?, connections: args.connections.max(1) };
     Ok(ladder(&exe, &steps)?)
+}
+
+fn run_archive(args: ArchiveBenchArgs) -> Result<ArchiveReport, CommandError> {
+    let (spec, files) = args.given.load()?;
+    let folder = args.disk.join(format!("prestate-bench-{}", std::process::id()));
+    let failed = |operation| {
+        let path = folder.clone();
+        move |source| CommandError::Io { path, operation, source }
+    };
+    fs::create_dir(&folder).map_err(failed("make folder"))?;
+    let options =
+        ArchiveBenchOptions { blocks: args.blocks.max(1), folder: folder.join("archive") };
+    let bar = progress(options.blocks as usize, "ingesting");
+    let report = archive(&spec, files, &options, |blocks| bar.inc(blocks));
+    bar.finish_and_clear();
+    fs::remove_dir_all(&folder).map_err(failed("remove"))?;
+    report.map_err(|error| match error {
+        ArchiveBenchError::Replay(error) => error.into(),
+        ArchiveBenchError::Code(error) => error.into(),
+        ArchiveBenchError::Open(error) => error.into(),
+        ArchiveBenchError::Write(error) => error.into(),
+        ArchiveBenchError::Read(error) => error.into(),
+        other => CommandError::Usage(other.to_string()),
+    })
 }
 
 fn run_serve(args: ServeArgs) -> Result<ServeReport, CommandError> {

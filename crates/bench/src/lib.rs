@@ -3,12 +3,14 @@
 //! A workload runs its contestants in alternation, block by block and round by round, and keeps
 //! every raw time: what is compared is medians of one run on one machine.
 
+mod archive;
 mod encode;
 mod fill;
 mod report;
 mod serve;
 mod stats;
 
+pub use archive::{ArchiveBenchError, ArchiveBenchOptions, ArchiveReport, Sizes, archive};
 pub use encode::{EncodeError, EncodeReport, EncodeRow, encode};
 pub use fill::{FillReport, FillRow, fill};
 pub use report::{

@@ -1,5 +1,5 @@
-//! Real blocks: archived, the archive reopened, and every byte rendered from it compared with what
-//! is rendered from the block just replayed.
+//! Real blocks: archived by a process of its own, which is killed; and every byte rendered from the
+//! archive it left compared with what is rendered from the block just replayed.
 
 use crate::basics::options;
 use alloy_primitives::B256;
@@ -12,12 +12,26 @@ use prestate_wire::{
     CodeTable, CodeView, KnownCodes, RopeBuilder, TraceList, write_block_diff, write_geth_diff,
     write_transaction_diff,
 };
-use std::{env, ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    ops::ControlFlow,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
 use tempfile::TempDir;
 
 /// Real blocks to replay: every so many, for the sake of a build without optimisation. All of them
 /// with `PRESTATE_ALL_FIXTURES`.
 const STEP: usize = 4;
+
+const CHAIN: ChainId = ChainId { chain_id: 1, genesis_hash: B256::ZERO };
+/// Tell the other process where to archive which blocks.
+const CHILD_FOLDER: &str = "PRESTATE_TEST_ARCHIVE";
+const CHILD_BLOCKS: &str = "PRESTATE_TEST_BLOCKS";
+/// What it says once all are durable.
+const ARCHIVED: &str = "all blocks are archived";
 
 /// Facts and codes of a block as just computed.
 struct Fresh {
@@ -81,6 +95,24 @@ fn codes_of(reader: &ArchiveReader, facts: &BlockFacts) -> Codes {
     hashes.map(|hash| (*hash, reader.code(hash).unwrap().unwrap())).collect()
 }
 
+/// The other process: archives the blocks, says so and waits to be killed.
+#[test]
+#[ignore = "run by real_blocks_render_the_same_from_the_archive"]
+fn archive_and_wait() {
+    let (Some(path), Some(folder)) = (env::var_os(CHILD_FOLDER), env::var_os(CHILD_BLOCKS)) else {
+        println!("skipped: it is run by another test");
+        return;
+    };
+    let (mut writer, _) = Archive::create(path, CHAIN, &options()).unwrap();
+    for Fresh { facts, codes } in fresh_blocks(Path::new(&folder)) {
+        writer.append(&facts, &codes, true).unwrap();
+    }
+    println!("{ARCHIVED}");
+    loop {
+        std::thread::park();
+    }
+}
+
 #[test]
 fn real_blocks_render_the_same_from_the_archive() {
     let folder = env::var_os("PRESTATE_FIXTURES").map_or_else(
@@ -93,16 +125,24 @@ fn real_blocks_render_the_same_from_the_archive() {
         println!("skipped: no {} (set PRESTATE_FIXTURES)", folder.display());
         return;
     }
+    let archive = TempDir::new().unwrap();
+    let path = archive.path().join("archive");
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "fixtures::archive_and_wait", "--ignored", "--nocapture"])
+        .env(CHILD_FOLDER, &path)
+        .env(CHILD_BLOCKS, &folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let archived = lines.map_while(Result::ok).find(|line| line.contains(ARCHIVED));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(archived.is_some(), "the process ended without having archived");
+
     let blocks = fresh_blocks(&folder);
     assert!(blocks.len() > 10);
-    let chain = ChainId { chain_id: 1, genesis_hash: B256::ZERO };
-    let archive = TempDir::new().unwrap();
-    let (mut writer, reader) = Archive::create(archive.path(), chain, &options()).unwrap();
-    for Fresh { facts, codes } in &blocks {
-        writer.append(facts, codes, true).unwrap();
-    }
-    drop((writer, reader));
-    let (_writer, reader) = Archive::open(archive.path(), chain, &options()).unwrap();
+    let (_writer, reader) = Archive::open(&path, CHAIN, &options()).unwrap();
     for Fresh { facts, codes } in &blocks {
         let kept = reader.facts(&facts.summary.block.hash).unwrap().unwrap();
         assert_eq!(&kept, facts);
