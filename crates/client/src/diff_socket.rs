@@ -67,6 +67,7 @@ fn broken(what: impl ToString) -> SocketError {
 
 impl DiffSocket {
     pub(crate) async fn connect(url: &Url) -> Result<Self, SocketError> {
+        crate::provider::prepare_tls();
         let mut config = WebSocketConfig::default();
         config.max_message_size = Some(MAX_MESSAGE_BYTES);
         config.max_frame_size = Some(MAX_MESSAGE_BYTES);

@@ -82,7 +82,7 @@ impl Fault {
             RpcError::NullResp => Self::UnknownBlock { reason: "the answer is null".to_owned() },
             RpcError::Transport(kind) => match kind.as_http_error() {
                 Some(http) => of_status(http.status, &http.body, kind.retry_after()),
-                None => Self::unavailable(bounded(&kind.to_string())),
+                None => Self::unavailable(bounded(&with_causes(kind))),
             },
             RpcError::DeserError { err, .. } => {
                 Self::unavailable(format!("the answer cannot be read: {err}"))
@@ -107,8 +107,22 @@ impl fmt::Display for Fault {
     }
 }
 
+/// An error with what it was caused by: reqwest's own text says no more than that sending failed.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
 /// Longest text kept of an answer: some providers send HTML pages.
-const MAX_TEXT: usize = 200;
+const MAX_TEXT: usize = 300;
 
 fn bounded(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()

@@ -13,11 +13,12 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// block's diff traces shrink to a quarter), connections are kept, and no request waits for ever.
 ///
 /// Providers made otherwise ask for both as well, since the features of `reqwest` are on wherever
-/// this crate is linked.
+/// this crate is linked. `https` needs the feature `tls`.
 ///
 /// # Errors
-/// The client cannot be made: the system's TLS or resolver settings cannot be read.
+/// The client cannot be made: the system's certificates or resolver settings cannot be read.
 pub fn connect_http(url: Url) -> Result<RootProvider<Ethereum>, reqwest::Error> {
+    prepare_tls();
     let http = reqwest::Client::builder()
         .gzip(true)
         .zstd(true)
@@ -25,4 +26,13 @@ pub fn connect_http(url: Url) -> Result<RootProvider<Ethereum>, reqwest::Error> 
         .timeout(REQUEST_TIMEOUT)
         .build()?;
     Ok(RootProvider::new(RpcClient::builder().http_with_client(http, url)))
+}
+
+/// Chooses the cryptography for TLS, unless the program did.
+pub(crate) fn prepare_tls() {
+    #[cfg(feature = "tls")]
+    {
+        // An error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
 }

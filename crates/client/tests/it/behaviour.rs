@@ -362,4 +362,5 @@ async fn nothing_there_is_an_error_and_no_hang() {
     let error = resyncer.sync().await.unwrap_err();
     assert!(matches!(error, ResyncError::Head(Fault::Unavailable { .. })), "{error}");
     assert!(error.is_transient());
+    assert!(error.to_string().contains("refused"), "the cause is told: {error}");
 }
