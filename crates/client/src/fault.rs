@@ -1,6 +1,7 @@
 //! What a failed call means. Providers agree on little but the words; this is the one place that
 //! knows codes and texts.
 
+use crate::Refusal;
 use alloy_transport::{RpcError, TransportError};
 use std::{fmt, time::Duration};
 
@@ -78,7 +79,13 @@ impl Fault {
     /// Reads an error of alloy's transports.
     pub fn of(error: &TransportError) -> Self {
         match error {
-            RpcError::ErrorResp(payload) => of_reply(payload.code, &payload.message),
+            RpcError::ErrorResp(payload) => match Refusal::of_payload(payload) {
+                // A limit of what was asked, not of how often.
+                Refusal::Limit { limit, message, .. } if OF_THE_CALL.contains(&limit.as_str()) => {
+                    Self::Refused { code: payload.code, reason: message }
+                }
+                _ => of_reply(payload.code, &payload.message),
+            },
             RpcError::NullResp => Self::UnknownBlock { reason: "the answer is null".to_owned() },
             RpcError::Transport(kind) => match kind.as_http_error() {
                 Some(http) => of_status(http.status, &http.body, kind.retry_after()),
@@ -151,6 +158,17 @@ const RATE_LIMITED: [&str; 10] = [
     "over capacity",
     "request rate exceeded",
     "daily request count exceeded",
+];
+
+/// Limits of this project's servers that the same call hits again.
+const OF_THE_CALL: [&str; 7] = [
+    "rangeBlocks",
+    "watchedSlots",
+    "readSlots",
+    "filterAddresses",
+    "filterSlots",
+    "structLogBytes",
+    "limit",
 ];
 
 /// Geth, Erigon, Nethermind, reth, Alchemy, Infura, QuickNode, public gateways.
@@ -291,6 +309,17 @@ mod tests {
         for (code, message, expected) in said {
             assert_eq!(kind(&of_reply(code, message)), expected, "{code} {message}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_the_call_is_not_one_of_the_rate() {
+        let of = |limit: &str| {
+            let data = serde_json::json!({ "limit": limit, "value": 1, "given": 2 });
+            let error = serde_json::json!({ "code": -32005, "message": "x", "data": data });
+            Fault::of(&RpcError::ErrorResp(serde_json::from_value(error).unwrap()))
+        };
+        assert_eq!(kind(&of("rangeBlocks")), "refused");
+        assert_eq!(kind(&of("queue")), "rate");
     }
 
     #[test]
