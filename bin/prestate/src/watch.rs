@@ -22,7 +22,7 @@ use url::Url;
 /// What to watch and how to show it.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// Server; ws:// tells every block, http:// asks for the net change every --poll
+    /// Server; ws:// or wss:// tells every block, http:// asks for the net change every --poll
     #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:8545")]
     url: Url,
     /// Only this account (repeatable)

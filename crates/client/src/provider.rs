@@ -13,7 +13,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// block's diff traces shrink to a quarter), connections are kept, and no request waits for ever.
 ///
 /// Providers made otherwise ask for both as well, since the features of `reqwest` are on wherever
-/// this crate is linked. `https` needs the feature `tls`.
+/// this crate is linked. An `https` URL needs the feature `https`, or any TLS
+/// feature of `reqwest`'s or alloy's own.
 ///
 /// # Errors
 /// The client cannot be made: the system's certificates or resolver settings cannot be read.
