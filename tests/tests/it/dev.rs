@@ -10,13 +10,15 @@ use prestate_host_embedded::{
     MemoryChain,
     dev::{
         DevChain, DevConfig, DevError, HEAVY_GAS_LIMIT, HEAVY_TRANSACTIONS, Hardfork, Mining,
-        OpenError, TrafficConfig, TrafficError, TrafficShape,
+        OpenError, TrafficConfig, TrafficError, TrafficShape, dev_module,
     },
 };
+use prestate_rpc::{Call, Modules, Service};
 use prestate_tests::dev_chain::{
     CHAIN_ID, FRESH, GWEI, blob_tx, deployment, dynamic, legacy, set_code, signed, signers,
 };
 use prestate_types::{BlockFacts, StateDiff};
+use serde_json::{Value, json, value::RawValue};
 use std::{ops::ControlFlow, path::Path, sync::Arc, time::Duration};
 
 fn open(config: DevConfig) -> DevChain {
@@ -340,5 +342,60 @@ fn heavy_blocks_hold_forty_thousand_transactions() {
     for (block, _) in &all[set_up as usize..] {
         assert_eq!(block.body().transactions.len(), HEAVY_TRANSACTIONS);
         assert!(block.gas_used < block.gas_limit / 2, "{}", block.gas_used);
+    }
+}
+
+/// What is beyond a limit is told so, with the limit; what is wrong says what is wanted.
+#[test]
+fn bad_input_gets_typed_errors() {
+    let chain = Arc::new(in_memory());
+    let methods = Modules::new(dev_module(chain).unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let error = |method: &str, params: &str| {
+        let params = RawValue::from_string(params.to_owned()).unwrap();
+        let call = Call { method, params: Some(&params) };
+        let error = runtime.block_on(methods.call(call)).unwrap_err();
+        let data = error.data.map(|data| serde_json::from_str::<Value>(data.get()).unwrap());
+        (error.code, error.message, data)
+    };
+    let limit = |what: &str, value: u64, given: u64| {
+        let data = json!({ "limit": what, "value": value, "given": given });
+        (-32005, format!("{what} is {given}, at most {value}"), Some(data))
+    };
+    assert_eq!(error("dev_mine", "[10001]"), limit("number of blocks", 10_000, 10_001));
+    assert_eq!(error("dev_reorg", "[\"0x41\"]"), limit("depth", 64, 65));
+    let slots = vec!["\"0x0\""; 1025].join(",");
+    let address = "0x00000000000000000000000000000000000000aa";
+    let proof = format!("[\"{address}\",[{slots}],\"latest\"]");
+    assert_eq!(error("eth_getProof", &proof), limit("slots", 1024, 1025));
+    let percentiles = (0..101).map(|p| p.to_string()).collect::<Vec<_>>().join(",");
+    let history = format!("[\"0x1\",\"latest\",[{percentiles}]]");
+    assert_eq!(error("eth_feeHistory", &history), limit("percentiles", 100, 101));
+    for (method, params, code, text) in [
+        ("dev_mine", "[true]", -32602, "a number, or a hex quantity, is wanted"),
+        ("dev_mine", "[-1]", -32602, "a number, or a hex quantity, is wanted"),
+        ("dev_reorg", "[]", -32602, "the chain has 0 blocks after its genesis"),
+        ("dev_setBalance", "[\"0xzz\",\"0x1\"]", -32602, "Invalid params"),
+        ("dev_setBalance", "[]", -32602, "Invalid params"),
+        ("eth_getFilterChanges", "[\"0x99\"]", -32000, "filter not found"),
+        (
+            "eth_getStorageAt",
+            &format!("[\"{address}\",\"0x{}\"]", "0".repeat(66)),
+            -32602,
+            "too long",
+        ),
+        ("eth_getBalance", &format!("[\"{address}\",\"0x99\"]"), -32000, "header not found"),
+        (
+            "eth_sendTransaction",
+            &format!("[{{\"from\":\"{address}\"}}]"),
+            -32000,
+            "unknown account",
+        ),
+        ("eth_sendTransaction", "[{}]", -32000, "unknown account"),
+        ("eth_sendRawTransaction", "[\"0x\"]", -32000, "typed transaction too short"),
+    ] {
+        let (have, message, _) = error(method, params);
+        assert_eq!(have, code, "{method} {params}: {message}");
+        assert!(message.contains(text), "{method} {params}: {message}");
     }
 }

@@ -1,5 +1,8 @@
 use crate::program::binary;
-use prestate_tests::{fixtures::workspace, geth::Client};
+use prestate_tests::{
+    fixtures::workspace,
+    geth::{Answer, Client},
+};
 use serde_json::Value;
 use std::{
     ffi::OsStr,
@@ -49,13 +52,16 @@ impl Server {
         format!("ws://{}", self.addr)
     }
 
+    /// A connection of its own.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.addr)
+    }
+
     /// The result of a call that has to succeed.
     pub(crate) fn call(&self, method: &str, params: Value) -> Value {
-        match Client::new(self.addr).call(method, &params.to_string()).expect("an answer") {
-            prestate_tests::geth::Answer::Result(json) => {
-                serde_json::from_str(&json).expect("a result is JSON")
-            }
-            prestate_tests::geth::Answer::Error(error) => panic!("{method}: {error}"),
+        match self.client().call(method, &params.to_string()).expect("an answer") {
+            Answer::Result(json) => serde_json::from_str(&json).expect("a result is JSON"),
+            Answer::Error(error) => panic!("{method}: {error}"),
         }
     }
 }
