@@ -45,6 +45,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     ArchiveOpen(#[from] prestate_store::OpenError),
     #[error(transparent)]
+    Replica(#[from] prestate_rpc::ArchiveHostError),
+    #[error(transparent)]
     Pipeline(#[from] prestate_pipeline::StartError),
     #[error(transparent)]
     Backfill(#[from] prestate_pipeline::BackfillError),

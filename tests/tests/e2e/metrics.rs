@@ -101,8 +101,7 @@ fn what_is_shown_is_what_the_tables_name() {
         assert_eq!(labels.keys().filter(|key| **key != "le").count(), keys, "{line}");
     }
     // All but what tells of reorgs, of trouble and of readers.
-    let quiet =
-        ["prestate_failed_blocks", "prestate_reorg_depth_blocks", "prestate_subscribers"];
+    let quiet = ["prestate_failed_blocks", "prestate_reorg_depth_blocks", "prestate_subscribers"];
     for (_, table) in tables() {
         for metric in table.iter().filter(|metric| metric.kind != MetricKind::Counter) {
             assert!(

@@ -87,9 +87,9 @@ fn rules_and_dashboard_use_series_that_exist() {
             let labels = by.split(')').next().unwrap().split(", ").filter(|label| *label != "le");
             for label in labels {
                 let wanted = format!("{label}: ");
-                let known = series_of(expression).iter().all(|name| {
-                    find(name).is_some_and(|metric| metric.labels.contains(&wanted))
-                });
+                let known = series_of(expression)
+                    .iter()
+                    .all(|name| find(name).is_some_and(|metric| metric.labels.contains(&wanted)));
                 assert!(known, "{expression}: no label {label}");
             }
         }

@@ -1,6 +1,7 @@
 //! `prestate archive`: looks after an archive without a node.
 
 mod inspect;
+mod replica;
 mod shrink;
 mod transfer;
 
@@ -36,6 +37,8 @@ enum ArchiveCommand {
     Prune(shrink::PruneArgs),
     /// Give free pages back to the file system; readers wait meanwhile
     Compact(shrink::CompactArgs),
+    /// Serve it without a node: a replica for reading, beside the process that writes it or alone
+    Serve(replica::ServeReplicaArgs),
     /// Bring sealed segments to a folder or an S3-compatible bucket
     Export(transfer::ExportArgs),
     /// Take in segments of a folder or bucket, or one segment file
@@ -48,6 +51,7 @@ pub(crate) fn run(args: ArchiveArgs) -> Result<ExitCode, CommandError> {
         ArchiveCommand::Stats(args) => inspect::stats(&args),
         ArchiveCommand::Prune(args) => shrink::prune(&args),
         ArchiveCommand::Compact(args) => shrink::compact(&args),
+        ArchiveCommand::Serve(args) => replica::run(args),
         ArchiveCommand::Export(args) => transfer::export(&args),
         ArchiveCommand::Import(args) => transfer::import(&args),
     }

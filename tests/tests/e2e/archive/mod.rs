@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod confined;
+mod replica;
 mod s3;
 mod segments;
 
