@@ -102,6 +102,8 @@ impl Shared {
         if let Some(pipeline) = pipeline {
             pipeline.shutdown();
         }
+        // What answers holds the node's database.
+        self.current.clear();
     }
 
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {

@@ -2,7 +2,7 @@ use crate::{node::Node, workload::Workload};
 use alloy_primitives::B256;
 use futures_util::StreamExt;
 use prestate_exex::{RethHost, notification};
-use prestate_host::{ChainSpec, Host};
+use prestate_host::ChainSpec;
 use reth_ethereum::{exex::ExExNotification, provider::CanonStateSubscriptions};
 use std::sync::{Arc, mpsc};
 

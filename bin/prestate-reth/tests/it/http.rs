@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{HeaderMap, Request, StatusCode, header};
+use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -11,7 +11,6 @@ use tokio::net::TcpStream;
 /// A response, its body as it came.
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -35,9 +34,9 @@ pub(crate) async fn post(
     }
     let request = request.body(Full::new(Bytes::from(body))).unwrap();
     let response = sender.send_request(request).await.map_err(std::io::Error::other)?;
-    let (status, headers) = (response.status(), response.headers().clone());
+    let status = response.status();
     let body = response.into_body().collect().await.map_err(std::io::Error::other)?.to_bytes();
-    Ok(Response { status, headers, body })
+    Ok(Response { status, body })
 }
 
 /// The body of a call.

@@ -31,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 #[derive(Debug, Parser)]
+#[command(args_override_self = true)]
 struct Flags {
     #[command(flatten)]
     args: PrestateArgs,

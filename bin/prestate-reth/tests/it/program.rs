@@ -35,13 +35,24 @@ pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
         .args(["node", "--dev", "--http", "--http.port", "0", "--port", "0"])
         .args(["--http.api", "eth,net,web3,debug,testing,prestate", "--authrpc.port", "0"])
         .args(["--ipcdisable", "--color", "never", "--log.file.max-files", "0"])
-        .args(["--prestate.http.port", "0", "--prestate.workers", "2", "--prestate.reserve", "0"])
         .arg("--datadir")
         .arg(folder)
         .args(flags)
+        .args(defaults(flags))
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     command
+}
+
+/// What is not said otherwise: a free port, few threads, no space kept.
+fn defaults(flags: &[&str]) -> Vec<&'static str> {
+    ["--prestate.http.port=0", "--prestate.workers=2", "--prestate.reserve=0"]
+        .into_iter()
+        .filter(|default| {
+            let name = default.split('=').next().unwrap();
+            !flags.iter().any(|flag| flag.split('=').next() == Some(name))
+        })
+        .collect()
 }
 
 impl Program {
