@@ -2,7 +2,7 @@
 
 use crate::{
     errors::CommandError,
-    follow::ArchiveArgs,
+    follow::{ArchiveArgs, fill},
     serve::{DIFF_MODE, ServeArgs, curl},
 };
 use clap::Args;
@@ -12,10 +12,13 @@ use prestate_host_embedded::dev::{
     DevChain, DevConfig, HEAVY_GAS_LIMIT, Hardfork, Mining, TEST_MNEMONIC, TrafficConfig,
     TrafficShape, dev_module,
 };
-use prestate_pipeline::PipelineConfig;
+use prestate_pipeline::{PipelineConfig, PipelineHandle};
 use prestate_rpc::{Modules, Service, Sources};
 use prestate_store::ChainId;
-use std::{fmt::Write as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    fmt::Write as _, ops::RangeInclusive, path::PathBuf, process::ExitCode, sync::Arc,
+    time::Duration,
+};
 
 /// `prestate dev`
 #[derive(Debug, Args)]
@@ -105,14 +108,18 @@ pub(crate) fn run(mut args: DevArgs) -> Result<ExitCode, CommandError> {
         datadir: args.datadir.clone(),
         ..DevConfig::default()
     };
-    let chain = Arc::new(DevChain::open(config)?);
     if let Some(datadir) = &args.datadir {
         args.archive.archive.get_or_insert_with(|| datadir.join("archive"));
     }
+    args.archive.check()?;
+    let chain = Arc::new(DevChain::open(config)?);
     let host: Arc<dyn Host> = chain.clone();
     let genesis = host.earliest()?;
     let id = ChainId { chain_id: args.chain_id, genesis_hash: genesis.hash };
     let pipeline = args.archive.start(&host, id, PipelineConfig::default())?;
+    if let Some(range) = &args.archive.backfill {
+        backfill_beside(&pipeline, host.head()?.number, range.0.clone())?;
+    }
     let module =
         dev_module(chain.clone()).map_err(|error| CommandError::Methods(error.to_string()))?;
     let methods: Arc<dyn Service> = Arc::new(Modules::new(module));
@@ -122,6 +129,24 @@ pub(crate) fn run(mut args: DevArgs) -> Result<ExitCode, CommandError> {
     }
     args.serve
         .run(Sources::following(host, pipeline), vec![methods], move |url| banner(&chain, url))
+}
+
+/// Fills the archive on a thread of its own, while the chain goes on; how it went is in the log and
+/// in `prestate_status`.
+fn backfill_beside(
+    pipeline: &PipelineHandle,
+    head: u64,
+    range: RangeInclusive<u64>,
+) -> Result<(), CommandError> {
+    let pipeline = pipeline.clone();
+    let run = move || match fill(&pipeline, head, [range]) {
+        Ok(filled) => {
+            tracing::info!(written = filled.written, failed = filled.failed, "back-fill ended")
+        }
+        Err(error) => tracing::error!(%error, "back-fill ended"),
+    };
+    let started = std::thread::Builder::new().name("backfill".to_owned()).spawn(run);
+    started.map(drop).map_err(CommandError::Runtime)
 }
 
 /// Accounts, keys and what to try next.

@@ -29,25 +29,15 @@ pub(crate) struct ArchiveArgs {
     /// Keep what blocks changed in this folder, which is made if need be
     #[arg(long, value_name = "DIR")]
     pub(crate) archive: Option<PathBuf>,
-    /// How long it is kept: `forever`, `blocks=N` or `bytes=N`
-    #[arg(
-        long = "archive.retention",
-        value_name = "HOW",
-        default_value = "forever",
-        requires = "archive"
-    )]
-    retention: RetentionArg,
-    /// Stop writing while less than this is free on the disk; serving goes on
-    #[arg(
-        long = "archive.reserve",
-        value_name = "BYTES",
-        default_value_t = DEFAULT_RESERVE_BYTES,
-        requires = "archive"
-    )]
-    reserve: u64,
+    /// How long it is kept: `forever`, `blocks=N` or `bytes=N` [default: forever]
+    #[arg(long = "archive.retention", value_name = "HOW")]
+    retention: Option<RetentionArg>,
+    /// Stop writing while less than this is free on the disk; serving goes on [default: 1 GiB]
+    #[arg(long = "archive.reserve", value_name = "BYTES")]
+    reserve: Option<u64>,
     /// Also keep these blocks of the chain, from the top down; a run that was stopped goes on where
     /// it was
-    #[arg(long, value_name = "FROM..TO", requires = "archive")]
+    #[arg(long, value_name = "FROM..TO")]
     pub(crate) backfill: Option<BlockRange>,
 }
 
@@ -89,6 +79,21 @@ impl FromStr for BlockRange {
 }
 
 impl ArchiveArgs {
+    /// Refuses what would do nothing.
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
+        let given = [
+            ("--archive.retention", self.retention.is_some()),
+            ("--archive.reserve", self.reserve.is_some()),
+            ("--backfill", self.backfill.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) if self.archive.is_none() => Err(CommandError::Usage(format!(
+                "{flag} is about an archive, and there is none: give --archive DIR"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Starts following a host.
     pub(crate) fn start(
         &self,
@@ -96,13 +101,18 @@ impl ArchiveArgs {
         chain: ChainId,
         config: PipelineConfig,
     ) -> Result<PipelineHandle, CommandError> {
-        let options = ArchiveOptions { reserve_bytes: self.reserve, ..ArchiveOptions::default() };
+        self.check()?;
+        let reserve_bytes = self.reserve.unwrap_or(DEFAULT_RESERVE_BYTES);
+        let options = ArchiveOptions { reserve_bytes, ..ArchiveOptions::default() };
         let archive = self
             .archive
             .as_ref()
             .map(|path| Archive::open_or_create(path, chain, &options))
             .transpose()?;
-        let config = PipelineConfig { retention: self.retention.0, ..config };
+        let config = PipelineConfig {
+            retention: self.retention.map_or(Retention::Forever, |given| given.0),
+            ..config
+        };
         Ok(Pipeline::start(host.clone(), archive, config)?)
     }
 }

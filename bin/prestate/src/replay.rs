@@ -40,6 +40,7 @@ pub(crate) struct ReplayArgs {
 }
 
 pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, CommandError> {
+    args.archive.check()?;
     let spec = args.chain.spec()?;
     let mut paths = Vec::new();
     for path in &args.paths {

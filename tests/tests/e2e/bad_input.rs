@@ -119,3 +119,20 @@ fn views_that_do_not_go_together() {
         &["--view geth"],
     );
 }
+
+#[test]
+fn flags_about_an_archive_that_is_not_there() {
+    for command in [&["dev"][..], &["replay", "etc/samples", "--chain", "etc/samples/genesis.json"]]
+    {
+        for flag in [
+            &["--backfill", "1..2"][..],
+            &["--archive.reserve", "0"],
+            &["--archive.retention", "blocks=100"],
+        ] {
+            let ran = prestate(command.iter().chain(flag));
+            assert_eq!(ran.code, Some(2), "{flag:?}: {}", ran.stderr);
+            let expected = format!("{} is about an archive, and there is none", flag[0]);
+            assert!(ran.stderr.contains(&expected), "{flag:?}: {}", ran.stderr);
+        }
+    }
+}
