@@ -132,16 +132,13 @@ fn unguarded(
     })?;
     check_header(host.spec(), &block, replayed.finished.outcome())?;
     let state = host.state_after(parent)?;
-    let diff = match committed {
-        Some(committed) => {
-            // For the codes that the diff speaks of.
-            replayed.bundle_diff(&*state)?;
-            committed.clone()
-        }
+    // Also for the codes that the diff speaks of.
+    let own = match committed {
+        Some(_) => replayed.bundle_diff(&*state)?.diff,
         None => replayed.block_diff(&*state)?.diff,
     };
     let facts = replayed.facts(txs);
-    let checked = check_invariant(&facts, &diff);
+    let checked = check_invariant(&facts, committed.unwrap_or(&own));
     metrics::stage("execute", started.elapsed());
     checked?;
     // Of an account that was cleared as a whole the parts know more slots than the bundle, and the

@@ -169,8 +169,7 @@ impl CodeSource for PathCodes<'_> {
     fn code(&self, hash: &B256) -> Option<Arc<CodeSegment>> {
         debug_assert_ne!(*hash, KECCAK_EMPTY);
         let Self { shared, states } = self;
-        let known = || shared.kept_code(hash, states);
-        shared.codes.get(hash).or_else(|| known().map(|code| shared.codes.intern(hash, &code)))
+        shared.codes.get_or_intern(hash, || shared.kept_code(hash, states))
     }
 }
 

@@ -15,6 +15,7 @@ use prestate_rpc_api::{
 };
 use prestate_types::{KECCAK_EMPTY, MAX_FILTER_ADDRESSES};
 use prestate_wire::{Rope, RopeBuilder};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,11 +24,7 @@ impl Shared {
         self: &Arc<Self>,
         params: Option<&RawValue>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params)?;
-        let param = BlockParam::any(&args, 0)?;
-        args.required(1)?;
-        let slots: SlotsByAccount = args.parsed(1)?.unwrap_or_default();
-        args.end(2)?;
+        let (param, slots): (_, SlotsByAccount) = block_and_query(params)?;
         within("readSlots", MAX_READ_SLOTS, slots.values().map(Vec::len).sum())?;
         let read = self.read(move |shared| shared.read_storage(param, &slots)).await?;
         Ok(Answer::uncached(read))
@@ -69,11 +66,7 @@ impl Shared {
         self: &Arc<Self>,
         params: Option<&RawValue>,
     ) -> Result<Answer, RpcError> {
-        let args = Args::cut(params)?;
-        let param = BlockParam::any(&args, 0)?;
-        args.required(1)?;
-        let queries: BTreeMap<Address, AccountQuery> = args.parsed(1)?.unwrap_or_default();
-        args.end(2)?;
+        let (param, queries): (_, BTreeMap<Address, AccountQuery>) = block_and_query(params)?;
         if queries.len() > MAX_FILTER_ADDRESSES {
             return Err(RpcError::limit(
                 format!(
@@ -101,6 +94,18 @@ impl Shared {
             .await?;
         Ok(Answer::uncached(read))
     }
+}
+
+/// A block, and what is asked of the state after it.
+fn block_and_query<T: DeserializeOwned + Default>(
+    params: Option<&RawValue>,
+) -> Result<(BlockParam, T), RpcError> {
+    let args = Args::cut(params)?;
+    let param = BlockParam::any(&args, 0)?;
+    args.required(1)?;
+    let query = args.parsed(1)?.unwrap_or_default();
+    args.end(2)?;
+    Ok((param, query))
 }
 
 fn read_account(

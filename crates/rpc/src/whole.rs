@@ -89,15 +89,13 @@ pub(crate) struct WholeCodes<'a> {
 impl CodeSource for WholeCodes<'_> {
     fn code(&self, hash: &B256) -> Option<Arc<CodeSegment>> {
         let Self { shared, whole } = self;
-        let known = || match whole {
+        shared.codes.get_or_intern(hash, || match whole {
             Whole::Replayed(block) => block.replayed.codes.get(hash),
             Whole::Known { block, .. } => block.code(hash).or_else(|| {
                 let summary = block.summary();
                 shared.kept_code(hash, &[summary.block.hash, summary.parent_hash])
             }),
-        };
-        let codes = &shared.codes;
-        codes.get(hash).or_else(|| known().map(|code| codes.intern(hash, &code)))
+        })
     }
 }
 

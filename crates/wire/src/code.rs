@@ -1,5 +1,5 @@
 use crate::CodeSegment;
-use alloy_primitives::{B256, KECCAK256_EMPTY, map::B256Map};
+use alloy_primitives::{B256, Bytes, KECCAK256_EMPTY, map::B256Map};
 use parking_lot::Mutex;
 use prestate_types::Codes;
 use std::sync::{Arc, Weak};
@@ -43,6 +43,16 @@ impl CodeTable {
         }
         segments.insert(*hash, Arc::downgrade(&made));
         made
+    }
+
+    /// The segment of a hash, made of what `code` finds if no payload holds it. The caller vouches
+    /// that `hash` is the hash of that.
+    pub fn get_or_intern(
+        &self,
+        hash: &B256,
+        code: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Arc<CodeSegment>> {
+        self.get(hash).or_else(|| code().map(|code| self.intern(hash, &code)))
     }
 
     /// Compresses the most used codes better, so many at most, and gives their number; none left to
@@ -104,9 +114,7 @@ impl<'a> KnownCodes<'a> {
 impl CodeSource for KnownCodes<'_> {
     fn code(&self, hash: &B256) -> Option<Arc<CodeSegment>> {
         debug_assert_ne!(*hash, KECCAK256_EMPTY);
-        self.table
-            .get(hash)
-            .or_else(|| self.codes.get(hash).map(|code| self.table.intern(hash, &code)))
+        self.table.get_or_intern(hash, || self.codes.get(hash))
     }
 }
 

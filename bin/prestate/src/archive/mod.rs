@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::{
     fmt::Display,
     io::{self, IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
@@ -84,7 +84,7 @@ impl Reserve {
 
 impl Target {
     fn reader(&self) -> Result<ArchiveReader, CommandError> {
-        Archive::open_read_only(&self.dir, &ArchiveOptions::default()).map_err(hinted)
+        reader(&self.dir)
     }
 
     /// As the archive's only writer; its own chain is the right one.
@@ -102,6 +102,10 @@ impl Target {
         if self.json { writeln!(out, "{json}") } else { writeln!(out, "{text}") }
             .map_err(CommandError::Output)
     }
+}
+
+fn reader(dir: &Path) -> Result<ArchiveReader, CommandError> {
+    Archive::open_read_only(dir, &ArchiveOptions::default()).map_err(hinted)
 }
 
 fn hinted(error: OpenError) -> CommandError {

@@ -1,13 +1,13 @@
 //! `prestate archive serve`: a read replica.
 
-use super::hinted;
+use super::reader;
 use crate::{
     errors::CommandError,
     serve::{ServeArgs, banner},
 };
 use clap::Args;
+use prestate_host::Host;
 use prestate_rpc::{ArchiveHost, Sources};
-use prestate_store::{Archive, ArchiveOptions};
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 /// `prestate archive serve`
@@ -21,16 +21,15 @@ pub(super) struct ServeReplicaArgs {
 }
 
 pub(super) fn run(args: ServeReplicaArgs) -> Result<ExitCode, CommandError> {
-    let archive = Archive::open_read_only(&args.dir, &ArchiveOptions::default()).map_err(hinted)?;
-    let stats = archive.stats()?;
+    let archive = reader(&args.dir)?;
     let host = Arc::new(ArchiveHost::new(archive.clone())?);
-    let what = match stats.range {
-        Some((lowest, highest)) => format!(
-            "what {} blocks of chain {} changed, {} to {},",
-            stats.canonical_blocks, stats.chain.chain_id, lowest.number, highest.number
-        ),
-        None => "an empty archive".to_owned(),
-    };
+    let what = format!(
+        "what {} blocks of chain {} changed, {} to {},",
+        archive.stats()?.canonical_blocks,
+        archive.chain().chain_id,
+        host.earliest()?.number,
+        host.head()?.number
+    );
     let shown = banner(&*host, what)?;
     let sources = Sources { host, pipeline: None, archive: Some(archive) };
     args.serve.run(sources, Vec::new(), shown)
