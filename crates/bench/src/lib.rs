@@ -6,6 +6,7 @@
 mod archive;
 mod encode;
 mod fill;
+mod outcome;
 mod report;
 mod serve;
 mod stats;
@@ -13,6 +14,7 @@ mod stats;
 pub use archive::{ArchiveBenchError, ArchiveBenchOptions, ArchiveReport, Sizes, archive};
 pub use encode::{EncodeError, EncodeReport, EncodeRow, encode};
 pub use fill::{FillReport, FillRow, fill};
+pub use outcome::{Failure, Tally, UnknownFailure};
 pub use report::{
     Bar, Better, Change, Column, Machine, Plot, PlotKind, Report, ReportError, Reported, Row,
     SCHEMA, Series, Table, compare,

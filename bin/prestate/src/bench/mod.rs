@@ -1,0 +1,115 @@
+mod archive;
+mod blocks;
+mod rival;
+mod serve;
+
+use crate::{errors::CommandError, replay::progress};
+use blocks::RoundsArgs;
+use clap::{Args, Subcommand};
+use prestate_bench::{Report, Reported, compare, encode, fill};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// `prestate bench`
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    workload: Workload,
+    /// Also write report.json, report.md and pictures into this folder; a report that is there
+    /// already is added to
+    #[arg(long, value_name = "DIR", global = true)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// What diffs and their JSON cost on top of executing a block, next to revm-inspectors
+    Encode(RoundsArgs),
+    /// What the first compressed reply of a block costs, next to libdeflate over the whole text
+    Fill(RoundsArgs),
+    /// What an archive of blocks weighs and how fast it is, next to raw JSON and its gzip
+    Archive(archive::ArchiveBenchArgs),
+    /// What a hit costs over loopback, next to nginx, libdeflate per reply, jsonrpsee + tower-http
+    Serve(serve::ServeArgs),
+    /// Replies of 30 KB at rising rates, times corrected for coordinated omission, with rivals
+    Ladder(serve::LadderArgs),
+    /// What changed between two reports beyond noise
+    Compare(CompareArgs),
+    /// One of the servers of `serve`, in a process of its own
+    #[command(hide = true)]
+    Rival(rival::RivalArgs),
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// The earlier report: its folder or file
+    before: PathBuf,
+    /// The later one
+    after: PathBuf,
+}
+
+pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
+    let out = args.out.as_deref();
+    match args.workload {
+        Workload::Encode(args) => {
+            let (spec, files) = args.given.load()?;
+            let bar = progress(files.len() * (args.rounds + 1), "measuring");
+            let report = encode(&spec, files, args.rounds, || bar.inc(1))?;
+            bar.finish_and_clear();
+            print(&report, out)?;
+        }
+        Workload::Fill(args) => {
+            let (spec, files) = args.given.load()?;
+            let bar = progress(files.len() * args.rounds, "measuring");
+            let report = fill(&spec, files, args.rounds, || bar.inc(1))?;
+            bar.finish_and_clear();
+            print(&report, out)?;
+        }
+        Workload::Archive(args) => print(&archive::run(args)?, out)?,
+        Workload::Serve(args) => print(&serve::run_serve(args)?, out)?,
+        Workload::Ladder(args) => print(&serve::run_ladder(&args)?, out)?,
+        Workload::Compare(args) => {
+            let changes = compare(&Report::read(&args.before)?, &Report::read(&args.after)?);
+            for change in &changes {
+                println!("{change}");
+            }
+            if changes.is_empty() {
+                println!("nothing changed beyond noise");
+            }
+        }
+        Workload::Rival(args) => rival::run(&args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a result, and adds it to the report in a folder.
+fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), CommandError> {
+    println!("{result}");
+    let Some(folder) = out else { return Ok(()) };
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let mut report = match Report::read(folder) {
+        Ok(mut earlier) => {
+            earlier.command = format!("{}; prestate {command}", earlier.command);
+            earlier
+        }
+        Err(_) if !folder.join("report.json").exists() => {
+            Report::new(format!("prestate {command}"))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    report.add(result);
+    report.write(folder)?;
+    Ok(())
+}
+
+/// `--seconds`
+fn time(seconds: f64) -> Result<Duration, CommandError> {
+    if !seconds.is_finite() || seconds <= 0.0 {
+        return Err(CommandError::Usage(format!("--seconds {seconds}: more than 0 is wanted")));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}

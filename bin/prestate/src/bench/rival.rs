@@ -1,0 +1,50 @@
+use crate::errors::CommandError;
+use clap::Args;
+use prestate_bench::{RivalKind, heavy_host, run_lane, run_rival};
+use prestate_host::{ChainSpec, Host};
+use prestate_host_embedded::{ReplayHost, load_path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct RivalArgs {
+    kind: String,
+    subject: PathBuf,
+}
+
+/// This program: the servers under load run in processes of their own.
+pub(super) fn exe() -> Result<PathBuf, CommandError> {
+    std::env::current_exe().map_err(CommandError::Runtime)
+}
+
+pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(CommandError::Runtime)?;
+    let host: Arc<dyn Host> = match args.kind.as_str() {
+        "lane" => Arc::new(ReplayHost::new(ChainSpec::mainnet(), [load_path(&args.subject)?])?),
+        "lane-heavy" => {
+            let count = args.subject.to_string_lossy().parse();
+            let count = count.map_err(|_| CommandError::Usage("no number".to_owned()))?;
+            Arc::new(heavy_host(count)?)
+        }
+        kind => {
+            let kind: RivalKind = kind.parse().map_err(CommandError::Usage)?;
+            let result = read(&args.subject)?;
+            return runtime.block_on(run_rival(kind, result)).map_err(CommandError::Runtime);
+        }
+    };
+    runtime.block_on(run_lane(host)).map_err(CommandError::Runtime)
+}
+
+fn read(path: &Path) -> Result<String, CommandError> {
+    fs::read_to_string(path).map_err(|source| CommandError::Io {
+        path: path.to_owned(),
+        operation: "read",
+        source,
+    })
+}
