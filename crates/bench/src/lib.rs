@@ -17,7 +17,7 @@ pub use fill::{FillReport, FillRow, fill};
 pub use outcome::{Failure, Tally, UnknownFailure};
 pub use report::{
     Bar, Better, Change, Column, Machine, Plot, PlotKind, Report, ReportError, Reported, Row,
-    SCHEMA, Series, Table, compare,
+    SCHEMA, Series, Table, compare, without_secrets,
 };
 pub use serve::{
     Climb, HeavyRow, LadderOptions, LadderReport, Load, LoadResult, Process, RivalKind, ServeError,

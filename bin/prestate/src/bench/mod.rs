@@ -6,7 +6,7 @@ mod serve;
 use crate::{errors::CommandError, replay::progress};
 use blocks::RoundsArgs;
 use clap::{Args, Subcommand};
-use prestate_bench::{Report, Reported, compare, encode, fill};
+use prestate_bench::{Report, Reported, compare, encode, fill, without_secrets};
 use std::{
     fmt::Display,
     path::{Path, PathBuf},
@@ -90,7 +90,8 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
 fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), CommandError> {
     println!("{result}");
     let Some(folder) = out else { return Ok(()) };
-    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let arguments = std::env::args().skip(1).map(|argument| without_secrets(&argument));
+    let command = arguments.collect::<Vec<_>>().join(" ");
     let mut report = match Report::read(folder) {
         Ok(mut earlier) => {
             earlier.command = format!("{}; prestate {command}", earlier.command);

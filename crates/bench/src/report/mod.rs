@@ -4,9 +4,11 @@ mod compare;
 mod machine;
 mod markdown;
 mod plot;
+mod secret;
 
 pub use compare::{Change, compare};
 pub use machine::Machine;
+pub use secret::without_secrets;
 
 use serde::{Deserialize, Serialize};
 use std::{
