@@ -223,6 +223,15 @@ pub(crate) fn run_ours(
 }
 
 fn run_rival(execution: Execution<'_>, parent: &Arc<MapState>) -> Result<Vec<u8>, EncodeError> {
+    let traces = rival_traces(execution, parent)?;
+    serde_json::to_vec(&traces).map_err(|error| EncodeError::Rival(error.to_string()))
+}
+
+/// Diff-mode traces by revm-inspectors.
+pub(crate) fn rival_traces(
+    execution: Execution<'_>,
+    parent: &Arc<MapState>,
+) -> Result<Vec<TraceResult>, EncodeError> {
     let config = PreStateConfig { diff_mode: Some(true), ..Default::default() };
     let inspector =
         TracingInspector::new(TracingInspectorConfig::from_geth_prestate_config(&config));
@@ -249,7 +258,7 @@ fn run_rival(execution: Execution<'_>, parent: &Arc<MapState>) -> Result<Vec<u8>
         return Err(EncodeError::Rival(error));
     }
     ran?;
-    serde_json::to_vec(&results).map_err(|error| EncodeError::Rival(error.to_string()))
+    Ok(results)
 }
 
 impl fmt::Display for EncodeReport {

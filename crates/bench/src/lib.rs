@@ -4,6 +4,7 @@
 //! every raw time: what is compared is medians of one run on one machine.
 
 mod archive;
+mod commit;
 mod encode;
 mod fill;
 mod outcome;
@@ -12,6 +13,7 @@ mod serve;
 mod stats;
 
 pub use archive::{ArchiveBenchError, ArchiveBenchOptions, ArchiveReport, Sizes, archive};
+pub use commit::{CommitError, CommitReport, CommitRow, commit};
 pub use encode::{EncodeError, EncodeReport, EncodeRow, encode};
 pub use fill::{FillReport, FillRow, fill};
 pub use outcome::{Failure, Tally, UnknownFailure};
@@ -20,7 +22,9 @@ pub use report::{
     SCHEMA, Series, Table, compare, without_secrets,
 };
 pub use serve::{
-    Climb, HeavyRow, LadderOptions, LadderReport, Load, LoadResult, Process, RivalKind, ServeError,
-    ServeOptions, ServeReport, ServeRow, Step, heavy_host, ladder, run_lane, run_rival, serve,
+    Climb, Endpoint, EndpointError, FirstReplies, FirstRow, HeavyFill, LadderOptions, LadderReport,
+    Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport, ServeRow,
+    SmallReport, Step, WorkReport, heavy_block, heavy_host, ladder, run_lane, run_rival,
+    run_traced, serve,
 };
 pub use stats::median;

@@ -1,5 +1,6 @@
 mod archive;
 mod blocks;
+mod commit;
 mod rival;
 mod serve;
 
@@ -33,7 +34,10 @@ enum Workload {
     Fill(RoundsArgs),
     /// What an archive of blocks weighs and how fast it is, next to raw JSON and its gzip
     Archive(archive::ArchiveBenchArgs),
-    /// What a hit costs over loopback, next to nginx, libdeflate per reply, jsonrpsee + tower-http
+    /// From a block's commit to its diffs, through the pipeline and an archive on disk
+    Commit(commit::CommitArgs),
+    /// What replies cost over loopback, next to nginx, libdeflate and zlib per reply, jsonrpsee with
+    /// tower-http, caches of raw and re-parsed values
     Serve(serve::ServeArgs),
     /// Replies of 30 KB at rising rates, times corrected for coordinated omission, with rivals
     Ladder(serve::LadderArgs),
@@ -70,6 +74,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
             print(&report, out)?;
         }
         Workload::Archive(args) => print(&archive::run(args)?, out)?,
+        Workload::Commit(args) => print(&commit::run(args)?, out)?,
         Workload::Serve(args) => print(&serve::run_serve(args)?, out)?,
         Workload::Ladder(args) => print(&serve::run_ladder(&args)?, out)?,
         Workload::Compare(args) => {

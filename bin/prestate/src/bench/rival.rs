@@ -1,8 +1,9 @@
 use crate::errors::CommandError;
 use clap::Args;
-use prestate_bench::{RivalKind, heavy_host, run_lane, run_rival};
+use prestate_bench::{RivalKind, heavy_host, run_lane, run_rival, run_traced};
 use prestate_host::{ChainSpec, Host};
 use prestate_host_embedded::{ReplayHost, load_path};
+use prestate_rpc::RpcConfig;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -25,12 +26,23 @@ pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
         .enable_all()
         .build()
         .map_err(CommandError::Runtime)?;
+    let mut config = RpcConfig::default();
+    if args.kind == "lane-uncached" {
+        config.cache_bytes = 0;
+    }
     let host: Arc<dyn Host> = match args.kind.as_str() {
-        "lane" => Arc::new(ReplayHost::new(ChainSpec::mainnet(), [load_path(&args.subject)?])?),
+        "lane" | "lane-uncached" => {
+            Arc::new(ReplayHost::new(ChainSpec::mainnet(), [load_path(&args.subject)?])?)
+        }
         "lane-heavy" => {
             let count = args.subject.to_string_lossy().parse();
             let count = count.map_err(|_| CommandError::Usage("no number".to_owned()))?;
             Arc::new(heavy_host(count)?)
+        }
+        "traced" => {
+            let file = load_path(&args.subject)?;
+            let served = runtime.block_on(run_traced(ChainSpec::mainnet(), file));
+            return served.map_err(CommandError::Runtime);
         }
         kind => {
             let kind: RivalKind = kind.parse().map_err(CommandError::Usage)?;
@@ -38,7 +50,7 @@ pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
             return runtime.block_on(run_rival(kind, result)).map_err(CommandError::Runtime);
         }
     };
-    runtime.block_on(run_lane(host)).map_err(CommandError::Runtime)
+    runtime.block_on(run_lane(host, config)).map_err(CommandError::Runtime)
 }
 
 fn read(path: &Path) -> Result<String, CommandError> {

@@ -1,11 +1,12 @@
-use alloy_consensus::{SignableTransaction, TxLegacy};
+use alloy_consensus::{SignableTransaction, TxLegacy, TxReceipt, proofs::calculate_receipt_root};
 use alloy_genesis::{Genesis, GenesisAccount};
 use alloy_primitives::{Address, B256, TxKind, U256};
 use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
+use prestate_diff::{Execution, replay};
 use prestate_host::{Block, ChainSpec, RecoveredBlock};
 use prestate_host_embedded::{BlockFile, MapState, ReplayHost, ReplayHostError};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 /// Data of each transfer, as a token transfer's or a small message's.
 const INPUT_BYTES: usize = 116;
@@ -18,6 +19,15 @@ const GAS: u64 = 21_000 + 16 * INPUT_BYTES as u64;
 /// # Errors
 /// None in practice; those of [`ReplayHost::new`].
 pub fn heavy_host(transactions: u64) -> Result<ReplayHost, ReplayHostError> {
+    let (spec, file) = heavy_block(transactions)?;
+    ReplayHost::new(spec, [file])
+}
+
+/// The block of [`heavy_host`] by itself, with its chain's rules.
+///
+/// # Errors
+/// None in practice.
+pub fn heavy_block(transactions: u64) -> Result<(ChainSpec, BlockFile), ReplayHostError> {
     let mut genesis = Genesis::default();
     genesis.config.chain_id = 1337;
     let config = &mut genesis.config;
@@ -64,6 +74,16 @@ pub fn heavy_host(transactions: u64) -> Result<ReplayHost, ReplayHostError> {
     let senders = vec![signer.address(); block.body.transactions.len()];
     let rich = GenesisAccount::default().with_balance(U256::MAX >> 8);
     let prestate = MapState::partial([(signer.address(), rich)], BTreeMap::new());
+    // The header states what executing the block gives.
+    let recovered = RecoveredBlock::new_unhashed(block.clone(), senders.clone());
+    let execution = Execution { spec: &spec, block: &recovered };
+    let parent = Arc::new(prestate.clone());
+    if let Ok(replayed) = replay(execution, parent, &mut (), |_, _| ControlFlow::Continue(())) {
+        let outcome = replayed.finished.outcome();
+        let receipts: Vec<_> = outcome.receipts.iter().map(TxReceipt::with_bloom_ref).collect();
+        block.header.receipts_root = calculate_receipt_root(&receipts);
+        block.header.gas_used = outcome.gas_used;
+    }
     let block = RecoveredBlock::new_unhashed(block, senders);
-    ReplayHost::new(spec, [BlockFile { block, prestate }])
+    Ok((spec, BlockFile { block, prestate }))
 }

@@ -5,15 +5,20 @@
 //! would have come meanwhile ("coordinated omission", Gil Tene).
 
 use super::{
-    load::{Connection, Reply},
+    connection::Connection,
+    contestant::{Contestant, OurLane, Rival, Work, ask, child},
+    load::Load,
     rivals::RivalKind,
-    workload::{ServeError, ask, call, child, failed, get, post},
+    workload::{SMALL_TRANSACTIONS, ServeError, block_call, failed, write_bodies},
 };
-use crate::report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table};
+use crate::{
+    Failure, Tally,
+    report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table},
+};
+use prestate_wire::Encoding;
 use std::{
     fmt, fs,
-    net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -22,8 +27,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Transactions of the block served: 30 KB of callTracer JSON.
-const TRANSACTIONS: u64 = 60;
 /// A step is lost when more than one request in so many failed or came too late.
 const LOST: f64 = 0.01;
 /// A reply later than this counts as failed: clients have given up.
@@ -41,6 +44,9 @@ pub struct LadderOptions {
     pub time: Duration,
     /// Connections, each a client of its own.
     pub connections: usize,
+    /// Time that the study's rate of 2,300 requests a second is held for afterwards, by each
+    /// server; zero leaves it out.
+    pub hold: Duration,
 }
 
 /// One rate.
@@ -50,8 +56,12 @@ pub struct Step {
     pub rate: u64,
     /// Requests that were due.
     pub due: u64,
-    /// Of them answered with 200 in time.
+    /// For how long.
+    pub time: Duration,
+    /// Of them answered in time, with the reply that was looked at.
     pub answered: u64,
+    /// The others, by kind; those that came too late, or could not be sent in time, are timeouts.
+    pub failures: Tally,
     /// Times of the answers, ascending.
     times: Vec<Duration>,
 }
@@ -86,6 +96,8 @@ pub struct Climb {
     pub body_bytes: u64,
     /// Ascending.
     pub steps: Vec<Step>,
+    /// The study's rate, held.
+    pub hold: Option<Step>,
 }
 
 /// All servers.
@@ -104,95 +116,120 @@ pub struct LadderReport {
 pub fn ladder(exe: &Path, steps: &LadderOptions) -> Result<LadderReport, ServeError> {
     let folder = std::env::temp_dir().join(format!("prestate-ladder-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(failed("make a folder for the result"))?;
-    let report = in_folder(exe, steps, &folder.join("result.json"));
+    let report = in_folder(exe, steps, &folder);
     let _ = fs::remove_dir_all(&folder);
     report
 }
 
-fn in_folder(exe: &Path, steps: &LadderOptions, result: &Path) -> Result<LadderReport, ServeError> {
-    let trace = call("debug_traceBlockByNumber", "[\"0x1\",{\"tracer\":\"callTracer\"}]");
-    let (lane, addr) = child(exe, "lane-heavy", Path::new(&TRANSACTIONS.to_string()))?;
-    let identity = ask(addr, &post(&trace, None), "lane")?;
-    let head = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":".len();
-    fs::write(result, &identity[head..identity.len() - 1]).map_err(failed("write the result"))?;
-    let mut servers = vec![("lane, gzip hit".to_owned(), lane, addr, post(&trace, Some("gzip")))];
-    let level_1 = RivalKind::Libdeflate(1);
-    let (process, addr) = child(exe, &level_1.name(), result)?;
-    servers.push(("libdeflate 1 per reply".to_owned(), process, addr, get("/", true)));
-    let (process, addr) = child(exe, &RivalKind::Jsonrpsee.name(), result)?;
-    let request = post(&call("result", "[]"), Some("gzip"));
-    servers.push(("jsonrpsee + tower-http gzip".to_owned(), process, addr, request));
+fn in_folder(
+    exe: &Path,
+    options: &LadderOptions,
+    folder: &Path,
+) -> Result<LadderReport, ServeError> {
+    let work = Work {
+        exe: exe.to_owned(),
+        call: block_call(),
+        lane: ("lane-heavy", PathBuf::from(SMALL_TRANSACTIONS.to_string())),
+        folder: folder.to_owned(),
+    };
+    let [json_bytes, ..] = write_bodies(&work, &child(exe, work.lane.0, &work.lane.1)?)?;
+    let servers: [Box<dyn Contestant>; 5] = [
+        Box::new(OurLane),
+        Box::new(Rival(RivalKind::Libdeflate(1))),
+        Box::new(Rival(RivalKind::Libdeflate(6))),
+        Box::new(Rival(RivalKind::Jsonrpsee)),
+        Box::new(Rival(RivalKind::Raw)),
+    ];
     let mut climbs = Vec::new();
-    for (name, process, addr, request) in servers {
-        let body_bytes = ask(addr, &request, &name)?.len() as u64;
-        let mut climb = Climb { name, body_bytes, steps: Vec::new() };
+    for contestant in servers {
+        let Some(server) = contestant.start(&work)? else { continue };
+        let name = contestant.name();
+        let request = contestant.request(&server, &work, Encoding::Gzip);
+        let body_bytes = ask(&server, &request, &name)?.len() as u64;
+        let load = Load {
+            addr: server.endpoint.addr(),
+            request,
+            connections: options.connections,
+            time: options.time,
+            body_bytes: Some(body_bytes),
+        };
+        Load { time: contestant.warm_up(), body_bytes: None, ..load.clone() }.run();
+        // The lane's second reply is another than its first, see `Splice`.
+        let load = Load { body_bytes: load.probe().ok(), ..load };
+        let mut climb = Climb { name, body_bytes, steps: Vec::new(), hold: None };
         for rate in RATES {
-            let step = run_step(addr, &request, rate, steps);
+            let step = run_step(&load, rate);
             let held = step.is_held();
             climb.steps.push(step);
             if !held {
                 break;
             }
         }
-        drop(process);
+        if !options.hold.is_zero() {
+            climb.hold = Some(run_step(&Load { time: options.hold, ..load }, STUDY_RATE));
+        }
+        drop(server);
         climbs.push(climb);
     }
-    Ok(LadderReport { json_bytes: identity.len() as u64, climbs })
+    Ok(LadderReport { json_bytes, climbs })
 }
 
 /// Requests that are due at this rate.
-pub(crate) fn run_step(
-    addr: SocketAddr,
-    request: &[u8],
-    rate: u64,
-    options: &LadderOptions,
-) -> Step {
-    let due = (rate as f64 * options.time.as_secs_f64()) as u64;
+pub(crate) fn run_step(load: &Load, rate: u64) -> Step {
+    let due = (rate as f64 * load.time.as_secs_f64()) as u64;
     let next = Arc::new(AtomicU64::new(0));
     // Late enough for all clients to be there.
     let start = Instant::now() + Duration::from_millis(100);
-    let clients: Vec<_> = (0..options.connections.max(1))
+    let clients: Vec<_> = (0..load.connections.max(1))
         .map(|_| {
-            let (next, request) = (next.clone(), request.to_vec());
-            thread::spawn(move || client(addr, &request, rate, due, &next, start))
+            let (next, load) = (next.clone(), load.clone());
+            thread::spawn(move || client(&load, rate, due, &next, start))
         })
         .collect();
-    let mut times: Vec<_> =
-        clients.into_iter().flat_map(|client| client.join().unwrap_or_default()).collect();
+    let (mut times, mut failures) = (Vec::new(), Tally::default());
+    for client in clients {
+        let (seen, failed) = client.join().unwrap_or_default();
+        times.extend(seen);
+        failures.merge(&failed);
+    }
     times.sort_unstable();
-    Step { rate, due, answered: times.len() as u64, times }
+    Step { rate, due, time: load.time, answered: times.len() as u64, failures, times }
 }
 
 fn client(
-    addr: SocketAddr,
-    request: &[u8],
+    load: &Load,
     rate: u64,
     due: u64,
     next: &AtomicU64,
     start: Instant,
-) -> Vec<Duration> {
-    let mut times = Vec::new();
-    let mut connection = Connection::open(addr);
+) -> (Vec<Duration>, Tally) {
+    let (mut times, mut failures) = (Vec::new(), Tally::default());
+    let mut connection = Connection::open(load.addr);
     loop {
         let index = next.fetch_add(1, Relaxed);
         if index >= due {
-            return times;
+            return (times, failures);
         }
         let when = start + Duration::from_secs_f64(index as f64 / rate as f64);
         let now = Instant::now();
         if now > when + PATIENCE {
             // Its client has given up before it could be sent.
+            failures.count(Failure::Timeout);
             continue;
         }
         thread::sleep(when.saturating_duration_since(now));
-        match connection.as_mut().map(|open| open.ask(request)) {
-            Ok(Ok(Reply { status: 200, .. })) => {
-                let took = when.elapsed();
-                if took <= PATIENCE {
-                    times.push(took);
-                }
-            }
-            _ => connection = Connection::open(addr),
+        let asked = match &mut connection {
+            Ok(open) => open.ask(&load.request),
+            Err(failure) => Err(*failure),
+        };
+        let broken = asked.as_ref().map_or(true, |reply| reply.last);
+        match asked.and_then(|reply| load.good(&reply)) {
+            Ok(_) if when.elapsed() <= PATIENCE => times.push(when.elapsed()),
+            Ok(_) => failures.count(Failure::Timeout),
+            Err(failure) => failures.count(failure),
+        }
+        if broken {
+            connection = Connection::open(load.addr);
         }
     }
 }
@@ -207,23 +244,30 @@ impl Climb {
 
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
 
+/// As the table calls it; a rate that was held is named with its time.
+fn step_name(climb: &Climb, step: &Step) -> String {
+    let held = climb.hold.as_ref().is_some_and(|hold| std::ptr::eq(hold, step));
+    let time = if held { format!(" for {:.0} s", step.time.as_secs_f64()) } else { String::new() };
+    format!("{}, {}/s{time}", climb.name, step.rate)
+}
+
 impl Reported for LadderReport {
     fn tables(&self) -> Vec<Table> {
         let mut columns =
             vec![Column::new("due", "1/s", None), Column::new("answered", "%", Better::More)];
         columns.extend(QUANTILES.map(|(name, _)| Column::new(name, "ms", Better::Less)));
         let rows = self.climbs.iter().flat_map(|climb| {
-            climb.steps.iter().map(|step| {
+            climb.steps.iter().chain(&climb.hold).map(|step| {
                 let mut cells = vec![vec![step.rate as f64], vec![step.success() * 100.0]];
                 let times = QUANTILES.map(|(_, part)| step.quantile(part).as_secs_f64() * 1e3);
                 cells.extend(times.map(|time| vec![time]));
-                Row { name: format!("{}, {}/s", climb.name, step.rate), cells }
+                Row { name: step_name(climb, step), cells }
             })
         });
         vec![Table {
             name: "ladder".to_owned(),
             about: format!(
-                "Replies of {} bytes in gzip at rising rates, until more than 1 % of the requests \
+                "`eth_getBlockByNumber` replies of {} bytes in gzip at rising rates, until more than 1 % of the requests \
                  fail. Times count from when a request was due.",
                 self.json_bytes
             ),
@@ -235,15 +279,21 @@ impl Reported for LadderReport {
 
     fn bars(&self) -> Vec<Bar> {
         let ours = self.climbs.first();
-        let study = ours.and_then(|climb| climb.steps.iter().find(|step| step.rate == STUDY_RATE));
-        let success = study.map(|step| step.success() * 100.0);
-        vec![Bar {
-            what: format!("replies of 30 KB in gzip, {STUDY_RATE}/s, answered"),
-            figure: success.unwrap_or_default(),
+        let step = ours.and_then(|climb| {
+            let study = |step: &&Step| step.rate == STUDY_RATE;
+            climb.hold.as_ref().or_else(|| climb.steps.iter().find(study))
+        });
+        let bar = step.map(|step| Bar {
+            what: format!(
+                "replies of 30 KB in gzip, {STUDY_RATE}/s for {:.0} s, answered",
+                step.time.as_secs_f64()
+            ),
+            figure: step.success() * 100.0,
             bar: 100.0,
             unit: "%".to_owned(),
             better: Better::More,
-        }]
+        });
+        bar.into_iter().collect()
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -275,10 +325,16 @@ impl fmt::Display for LadderReport {
             "server", "due/s", "answered", "p50 ms", "p90 ms", "p99 ms", "max ms"
         )?;
         for climb in &self.climbs {
-            for step in &climb.steps {
+            for step in climb.steps.iter().chain(&climb.hold) {
                 write!(f, "{:<30} {:>8} {:>9.2}%", climb.name, step.rate, step.success() * 100.0)?;
                 for (_, part) in QUANTILES {
                     write!(f, " {:>9.2}", step.quantile(part).as_secs_f64() * 1e3)?;
+                }
+                if climb.hold.as_ref().is_some_and(|hold| std::ptr::eq(hold, step)) {
+                    write!(f, "  for {:.0} s", step.time.as_secs_f64())?;
+                }
+                if !step.failures.is_empty() {
+                    write!(f, "  {}", step.failures)?;
                 }
                 writeln!(f)?;
             }

@@ -1,6 +1,7 @@
+use super::connection::{Connection, Reply};
+use crate::{Failure, Tally};
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     sync::{
         Arc, Barrier,
         atomic::{AtomicBool, Ordering},
@@ -9,12 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes a client reads at a time.
-const READ_BYTES: usize = 256 * 1024;
-/// A reply that takes longer counts as an error.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// A client whose requests fail this often in a row stops.
+const MAX_FAILURES: u64 = 100;
 
-/// Clients that ask for the same thing over and over, each on its own kept connection.
+/// Clients that ask for the same thing over and over, each on its own kept connection, each as soon
+/// as it has its answer.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// Server.
@@ -23,8 +23,11 @@ pub struct Load {
     pub request: Vec<u8>,
     /// How many clients.
     pub connections: usize,
-    /// For how long.
+    /// For how long; replies under way at its end are read to theirs.
     pub time: Duration,
+    /// Bytes of the body that was looked at and found good: another length has failed. `None`: any
+    /// length will do.
+    pub body_bytes: Option<u64>,
 }
 
 /// What the clients saw.
@@ -34,10 +37,12 @@ pub struct LoadResult {
     pub replies: u64,
     /// Bytes of their bodies as they came.
     pub body_bytes: u64,
-    /// Replies that failed: connection broken, status other than 200, or too slow.
-    pub errors: u64,
-    /// How long it really took.
+    /// Requests that failed, by kind; they are in none of the other figures.
+    pub failures: Tally,
+    /// From the first request to the last reply.
     pub time: Duration,
+    /// Of each reply, ascending.
+    pub times: Vec<Duration>,
 }
 
 impl LoadResult {
@@ -47,7 +52,25 @@ impl LoadResult {
     }
 }
 
+/// What one client saw.
+#[derive(Default)]
+struct Seen {
+    times: Vec<Duration>,
+    body_bytes: u64,
+    failures: Tally,
+}
+
 impl Load {
+    /// Asks once, outside any measurement, and looks at the reply: what its body is long.
+    ///
+    /// # Errors
+    /// How the request failed.
+    pub fn probe(&self) -> Result<u64, Failure> {
+        let reply = Connection::open(self.addr)?.keeping_bodies().ask(&self.request)?;
+        reply.check()?;
+        Ok(reply.body_bytes)
+    }
+
     /// Runs it.
     pub fn run(&self) -> LoadResult {
         let stop = Arc::new(AtomicBool::new(false));
@@ -62,129 +85,62 @@ impl Load {
         let started = Instant::now();
         thread::sleep(self.time);
         stop.store(true, Ordering::Relaxed);
-        let mut total =
-            LoadResult { replies: 0, body_bytes: 0, errors: 0, time: started.elapsed() };
-        for client in clients {
-            let (replies, bytes, errors) = client.join().unwrap_or((0, 0, 1));
-            total.replies += replies;
-            total.body_bytes += bytes;
-            total.errors += errors;
+        let seen: Vec<_> =
+            clients.into_iter().map(|client| client.join().unwrap_or_default()).collect();
+        let time = started.elapsed();
+        let mut total = Seen::default();
+        for client in seen {
+            total.times.extend(client.times);
+            total.body_bytes += client.body_bytes;
+            total.failures.merge(&client.failures);
         }
-        total
+        total.times.sort_unstable();
+        let Seen { times, body_bytes, failures } = total;
+        LoadResult { replies: times.len() as u64, body_bytes, failures, time, times }
     }
 
-    fn client(&self, stop: &AtomicBool, ready: &Barrier) -> (u64, u64, u64) {
-        let (mut replies, mut bytes, mut errors) = (0, 0, 0);
+    fn client(&self, stop: &AtomicBool, ready: &Barrier) -> Seen {
+        let mut seen = Seen::default();
+        let mut in_a_row = 0;
         let mut connection = Connection::open(self.addr);
         ready.wait();
-        while !stop.load(Ordering::Relaxed) {
-            match connection.as_mut().map(|open| open.ask(&self.request)) {
-                Ok(Ok(Reply { status: 200, body_bytes, .. })) => {
-                    replies += 1;
-                    bytes += body_bytes;
+        while !stop.load(Ordering::Relaxed) && in_a_row < MAX_FAILURES {
+            let begun = Instant::now();
+            let asked = match &mut connection {
+                Ok(open) => open.ask(&self.request),
+                Err(failure) => Err(*failure),
+            };
+            let broken = asked.as_ref().map_or(true, |reply| reply.last);
+            match asked.and_then(|reply| self.good(&reply)) {
+                Ok(body_bytes) => {
+                    in_a_row = 0;
+                    seen.times.push(begun.elapsed());
+                    seen.body_bytes += body_bytes;
                 }
-                _ => {
-                    errors += 1;
-                    if errors > 100 {
-                        break;
-                    }
-                    connection = Connection::open(self.addr);
+                Err(failure) => {
+                    in_a_row += 1;
+                    seen.failures.count(failure);
                 }
             }
+            if broken {
+                connection = Connection::open(self.addr);
+            }
         }
-        (replies, bytes, errors)
-    }
-}
-
-/// A kept connection.
-pub(crate) struct Connection {
-    stream: BufReader<TcpStream>,
-    body: Vec<u8>,
-    /// Whether bodies are kept, to be looked at.
-    keep: bool,
-}
-
-/// A reply read whole.
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) body_bytes: u64,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Connection {
-    pub(crate) fn open(addr: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(addr)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
-        let stream = BufReader::with_capacity(READ_BYTES, stream);
-        Ok(Self { stream, body: vec![0; READ_BYTES], keep: false })
+        seen
     }
 
-    pub(crate) fn keeping_bodies(mut self) -> Self {
-        self.keep = true;
-        self
-    }
-
-    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Reply> {
-        self.stream.get_mut().write_all(request)?;
-        let mut line = String::new();
-        self.stream.read_line(&mut line)?;
-        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| io::Error::other("no status line"))?;
-        let (mut length, mut chunked) = (None, false);
-        loop {
-            line.clear();
-            if self.stream.read_line(&mut line)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+    /// The length of a reply that is what was asked for.
+    pub(crate) fn good(&self, reply: &Reply) -> Result<u64, Failure> {
+        match Failure::of_status(reply.status) {
+            Some(failure) => Err(failure),
+            None if self.body_bytes.is_none_or(|bytes| bytes == reply.body_bytes) => {
+                Ok(reply.body_bytes)
             }
-            let header = line.trim_end().to_ascii_lowercase();
-            if header.is_empty() {
-                break;
+            // An error, if it is short enough to have been kept.
+            None if reply.body.len() as u64 == reply.body_bytes => {
+                Err(reply.check().err().unwrap_or(Failure::Length))
             }
-            if let Some(value) = header.strip_prefix("content-length:") {
-                length = value.trim().parse::<u64>().ok();
-            }
-            chunked |= header.starts_with("transfer-encoding:") && header.contains("chunked");
-        }
-        let mut body = Vec::new();
-        let body_bytes = match (length, chunked) {
-            (Some(length), false) => self.take(length, &mut body)?,
-            (_, true) => self.take_chunks(&mut body)?,
-            (None, false) => return Err(io::Error::other("no length")),
-        };
-        Ok(Reply { status, body_bytes, body })
-    }
-
-    fn take(&mut self, length: u64, kept: &mut Vec<u8>) -> io::Result<u64> {
-        let mut left = length;
-        while left > 0 {
-            let most = left.min(READ_BYTES as u64) as usize;
-            let read = self.stream.read(&mut self.body[..most])?;
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if self.keep {
-                kept.extend_from_slice(&self.body[..read]);
-            }
-            left -= read as u64;
-        }
-        Ok(length)
-    }
-
-    fn take_chunks(&mut self, kept: &mut Vec<u8>) -> io::Result<u64> {
-        let mut total = 0;
-        let mut line = String::new();
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line)?;
-            let size = u64::from_str_radix(line.trim().split(';').next().unwrap_or_default(), 16)
-                .map_err(io::Error::other)?;
-            total += self.take(size, kept)?;
-            line.clear();
-            self.stream.read_line(&mut line)?;
-            if size == 0 {
-                return Ok(total);
-            }
+            None => Err(Failure::Length),
         }
     }
 }

@@ -1,33 +1,74 @@
-use super::load::LoadResult;
-use crate::report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table, middle};
+use super::{first::FirstReplies, load::LoadResult, small::SmallReport};
+use crate::{
+    Tally,
+    report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table, middle},
+};
+use prestate_wire::Encoding;
 use std::{fmt, time::Duration};
 
-/// One contestant, one entry a round.
+/// Clients at which the bars are looked at.
+const BAR_CONNECTIONS: usize = 8;
+
+/// One contestant with one coding and so many clients, one entry a round.
 #[derive(Debug)]
 pub struct ServeRow {
     /// Who.
-    pub name: String,
+    pub contestant: String,
+    /// What was asked for.
+    pub coding: Encoding,
+    /// Clients.
+    pub connections: usize,
     /// Replies a second.
     pub rates: Vec<f64>,
-    /// Milliseconds of its CPU a reply.
+    /// Milliseconds of its CPU a reply; empty for a server that runs elsewhere.
     pub cpu_ms: Vec<f64>,
+    /// Median time of a reply, in milliseconds.
+    pub p50_ms: Vec<f64>,
+    /// What nine in ten replies did not take longer than.
+    pub p90_ms: Vec<f64>,
+    /// Mean time of a reply.
+    pub mean_ms: Vec<f64>,
     /// Bytes of a body on the wire.
     pub body_bytes: u64,
-    /// Replies that failed.
-    pub errors: u64,
+    /// Requests that failed.
+    pub failures: Tally,
 }
 
 impl ServeRow {
-    pub(crate) fn new(name: &str) -> Self {
-        let name = name.to_owned();
-        Self { name, rates: Vec::new(), cpu_ms: Vec::new(), body_bytes: 0, errors: 0 }
+    pub(crate) fn new(contestant: &str, coding: Encoding, connections: usize) -> Self {
+        Self {
+            contestant: contestant.to_owned(),
+            coding,
+            connections,
+            rates: Vec::new(),
+            cpu_ms: Vec::new(),
+            p50_ms: Vec::new(),
+            p90_ms: Vec::new(),
+            mean_ms: Vec::new(),
+            body_bytes: 0,
+            failures: Tally::default(),
+        }
     }
 
-    pub(crate) fn add(&mut self, seen: &LoadResult, cpu: Duration) {
+    /// A round without a reply has failures and nothing else.
+    pub(crate) fn add(&mut self, seen: &LoadResult, cpu: Option<Duration>) {
+        self.failures.merge(&seen.failures);
+        let Some(last) = seen.times.len().checked_sub(1) else { return };
+        let replies = seen.replies as f64;
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
         self.rates.push(seen.rate());
-        self.cpu_ms.push(cpu.as_secs_f64() * 1e3 / seen.replies.max(1) as f64);
-        self.body_bytes = seen.body_bytes / seen.replies.max(1);
-        self.errors += seen.errors;
+        self.cpu_ms.extend(cpu.map(|cpu| ms(cpu) / replies));
+        self.p50_ms.push(ms(seen.times[last / 2]));
+        self.p90_ms.push(ms(seen.times[last * 9 / 10]));
+        self.mean_ms.push(ms(seen.times.iter().sum::<Duration>()) / replies);
+        self.body_bytes = seen.body_bytes / seen.replies;
+    }
+
+    /// As tables call it.
+    pub fn name(&self) -> String {
+        let coding = self.coding.header().unwrap_or("identity");
+        let clients = if self.connections == 1 { "client" } else { "clients" };
+        format!("{}, {coding}, {} {clients}", self.contestant, self.connections)
     }
 
     /// Median of the rates.
@@ -36,31 +77,18 @@ impl ServeRow {
     }
 
     /// Median of the CPU a reply.
-    pub fn cpu(&self) -> f64 {
-        middle(&self.cpu_ms).unwrap_or_default()
+    pub fn cpu(&self) -> Option<f64> {
+        middle(&self.cpu_ms)
     }
 }
 
-/// The block of tens of thousands of transactions.
+/// One kind of reply.
 #[derive(Debug)]
-pub struct HeavyRow {
-    /// Its transactions.
-    pub transactions: u64,
-    /// Bytes of its callTracer reply.
-    pub json_bytes: u64,
-    /// Time of the first reply.
-    pub fill_time: Duration,
-    /// How much the server's peak memory grew with it.
-    pub fill_memory_bytes: u64,
-    /// Hits.
-    pub hits: Vec<ServeRow>,
-}
-
-/// The whole run.
-#[derive(Debug)]
-pub struct ServeReport {
-    /// Number of the block served.
-    pub block: u64,
+pub struct WorkReport {
+    /// Of its table.
+    pub name: &'static str,
+    /// What is served.
+    pub about: String,
     /// Bytes of the reply.
     pub json_bytes: u64,
     /// Bytes of our gzip body.
@@ -69,42 +97,131 @@ pub struct ServeReport {
     pub zstd_bytes: u64,
     /// The contestants.
     pub rows: Vec<ServeRow>,
-    /// The heavy block.
-    pub heavy: HeavyRow,
+}
+
+impl WorkReport {
+    /// The row of a contestant, at the bars' number of clients or the nearest.
+    fn row(&self, contestant: &str, coding: Encoding) -> Option<&ServeRow> {
+        self.rows
+            .iter()
+            .filter(|row| row.contestant == contestant && row.coding == coding)
+            .min_by_key(|row| row.connections.abs_diff(BAR_CONNECTIONS))
+    }
+
+    /// Rate of our gzip over another's.
+    fn over(&self, rival: &str) -> Option<f64> {
+        let rate = |name| self.row(name, Encoding::Gzip).and_then(|row| middle(&row.rates));
+        Some(rate("lane")? / rate(rival)?)
+    }
+
+    fn table(&self) -> Table {
+        let ms = |name| Column::new(name, "ms", Better::Less);
+        Table {
+            name: self.name.to_owned(),
+            about: format!(
+                "{}: {} bytes of JSON, over loopback, in alternation. CPU is the server's.",
+                self.about, self.json_bytes
+            ),
+            rows_are: "contestant, coding and clients".to_owned(),
+            columns: vec![
+                Column::new("replies", "1/s", Better::More),
+                ms("CPU a reply"),
+                ms("p50"),
+                ms("p90"),
+                ms("mean"),
+                Column::new("body", "bytes", Better::Less),
+                Column::new("failed", "", Better::Less),
+            ],
+            rows: self
+                .rows
+                .iter()
+                .map(|row| Row {
+                    name: row.name(),
+                    cells: vec![
+                        row.rates.clone(),
+                        row.cpu_ms.clone(),
+                        row.p50_ms.clone(),
+                        row.p90_ms.clone(),
+                        row.mean_ms.clone(),
+                        // Nothing came: not measured.
+                        if row.rates.is_empty() { vec![] } else { vec![row.body_bytes as f64] },
+                        vec![row.failures.total() as f64],
+                    ],
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The first reply of the block of tens of thousands of transactions.
+#[derive(Debug)]
+pub struct HeavyFill {
+    /// Bytes of it.
+    pub json_bytes: u64,
+    /// How long it took.
+    pub time: Duration,
+    /// How much the server's peak memory grew with it.
+    pub memory_bytes: u64,
+}
+
+/// The whole run.
+#[derive(Debug)]
+pub struct ServeReport {
+    /// Kinds of replies, the heavy one last.
+    pub works: Vec<WorkReport>,
+    /// Replies that were not there.
+    pub first: FirstReplies,
+    /// Compressing a small reply.
+    pub small: SmallReport,
+    /// Making the heavy one.
+    pub heavy: HeavyFill,
+}
+
+impl ServeReport {
+    fn work(&self, name: &str) -> Option<&WorkReport> {
+        self.works.iter().find(|work| work.name == name)
+    }
+
+    /// Requests that failed, by kind. `None` if none did.
+    fn failures(&self) -> Option<Table> {
+        let rows: Vec<_> = self
+            .works
+            .iter()
+            .flat_map(|work| work.rows.iter().map(move |row| (work.name, row)))
+            .flat_map(|(work, row)| {
+                row.failures.iter().map(move |(kind, count)| Row {
+                    name: format!("{work}: {}: {kind}", row.name()),
+                    cells: vec![vec![count as f64]],
+                })
+            })
+            .collect();
+        (!rows.is_empty()).then(|| Table {
+            name: "serve-failures".to_owned(),
+            about: "Requests that failed, by kind; they are in no other figure.".to_owned(),
+            rows_are: "table, contestant and kind".to_owned(),
+            columns: vec![Column::new("requests", "", Better::Less)],
+            rows,
+        })
+    }
 }
 
 impl Reported for ServeReport {
     fn tables(&self) -> Vec<Table> {
-        let hits = table(
-            "serve",
-            format!("Replies of block {} over loopback, in alternation.", self.block),
-            &self.rows,
-        );
-        let heavy = &self.heavy;
-        let mut many = table(
-            "serve heavy",
-            format!(
-                "callTracer replies of a block of {} transactions, {} bytes of JSON; the first took \
-                 {:.0} ms.",
-                heavy.transactions,
-                heavy.json_bytes,
-                heavy.fill_time.as_secs_f64() * 1e3
-            ),
-            &heavy.hits,
-        );
-        many.rows_are = "hit".to_owned();
-        vec![hits, many]
+        let mut tables: Vec<_> = self.works.iter().map(WorkReport::table).collect();
+        tables.extend([self.first.table(), self.small.table()]);
+        tables.extend(self.failures());
+        tables
     }
 
     fn bars(&self) -> Vec<Bar> {
-        let rate = |name: &str| self.rows.iter().find(|row| row.name == name).map(ServeRow::rate);
-        let heavy =
-            |name: &str| self.heavy.hits.iter().find(|row| row.name == name).map(ServeRow::cpu);
         let bar = |what: &str, figure: Option<f64>, bar, unit: &str, better| {
             Some(Bar { what: what.to_owned(), figure: figure?, bar, unit: unit.to_owned(), better })
         };
-        let over = |rival| Some(rate("lane, gzip hit")? / rate(rival)?);
-        let memory = self.heavy.fill_memory_bytes as f64 / self.heavy.json_bytes.max(1) as f64;
+        let diffs = self.work("serve");
+        let over = |rival| diffs.and_then(|work| work.over(rival));
+        let heavy = self.work("serve-heavy");
+        let cpu = |coding| heavy?.row("lane", coding)?.cpu();
+        let memory = self.heavy.memory_bytes as f64 / self.heavy.json_bytes.max(1) as f64;
         [
             bar(
                 "compressed hit over nginx gzip_static",
@@ -120,8 +237,14 @@ impl Reported for ServeReport {
                 "x",
                 Better::More,
             ),
-            bar("CPU of a hit of 20 MB, gzip", heavy("gzip"), 1.0, "ms", Better::Less),
-            bar("CPU of a hit of 20 MB, identity", heavy("identity"), 5.0, "ms", Better::Less),
+            bar("CPU of a hit of 20 MB, gzip", cpu(Encoding::Gzip), 1.0, "ms", Better::Less),
+            bar(
+                "CPU of a hit of 20 MB, identity (the kernel's copy; no bar of the design)",
+                cpu(Encoding::Identity),
+                5.0,
+                "ms",
+                Better::Less,
+            ),
             bar("peak memory of filling it over its JSON", Some(memory), 2.5, "x", Better::Less),
         ]
         .into_iter()
@@ -130,93 +253,88 @@ impl Reported for ServeReport {
     }
 
     fn plots(&self) -> Vec<Plot> {
-        let bytes = [self.json_bytes, self.gzip_bytes, self.zstd_bytes];
         let names = ["identity", "gzip", "zstd"].map(str::to_owned).to_vec();
-        let points = bytes.iter().enumerate().map(|(at, bytes)| (at as f64, *bytes as f64 / 1e6));
-        vec![Plot {
+        let series = self.works.iter().map(|work| {
+            let bytes = [work.json_bytes, work.gzip_bytes, work.zstd_bytes];
+            let points = bytes.iter().enumerate();
+            Series {
+                name: work.name.to_owned(),
+                points: points.map(|(at, bytes)| (at as f64, *bytes as f64 / 1e6)).collect(),
+            }
+        });
+        let mut plots = vec![Plot {
             name: "serve-bytes".to_owned(),
-            title: format!("Bytes on the wire, block {}", self.block),
+            title: "Bytes on the wire".to_owned(),
             x: "encoding".to_owned(),
             y: "MB".to_owned(),
             kind: PlotKind::Bars(names),
-            series: vec![Series { name: "body".to_owned(), points: points.collect() }],
-        }]
+            series: series.collect(),
+        }];
+        plots.extend(self.work("serve").map(by_clients));
+        plots
     }
 }
 
-fn table(name: &str, about: String, rows: &[ServeRow]) -> Table {
-    Table {
-        name: name.to_owned(),
-        about,
-        rows_are: "contestant".to_owned(),
-        columns: vec![
-            Column::new("replies", "1/s", Better::More),
-            Column::new("CPU a reply", "ms", Better::Less),
-            Column::new("body", "bytes", Better::Less),
-            Column::new("errors", "", Better::Less),
-        ],
-        rows: rows
-            .iter()
-            .map(|row| Row {
-                name: row.name.clone(),
-                cells: vec![
-                    row.rates.clone(),
-                    row.cpu_ms.clone(),
-                    vec![row.body_bytes as f64],
-                    vec![row.errors as f64],
-                ],
-            })
-            .collect(),
+/// Replies a second against clients, gzip.
+fn by_clients(work: &WorkReport) -> Plot {
+    let mut series: Vec<Series> = Vec::new();
+    for row in work.rows.iter().filter(|row| row.coding == Encoding::Gzip) {
+        let point = (row.connections as f64, row.rate());
+        match series.iter_mut().find(|series| series.name == row.contestant) {
+            Some(series) => series.points.push(point),
+            None => {
+                series.push(Series { name: row.contestant.clone(), points: vec![point] });
+            }
+        }
+    }
+    Plot {
+        name: "serve-clients".to_owned(),
+        title: format!("Replies a second in gzip, {}", work.about.replace('`', "")),
+        x: "clients".to_owned(),
+        y: "replies a second".to_owned(),
+        kind: PlotKind::Lines,
+        series,
     }
 }
 
 impl fmt::Display for ServeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { block, json_bytes, gzip_bytes, zstd_bytes, rows, heavy } = self;
-        writeln!(
-            f,
-            "block {block}: {json_bytes} bytes of JSON, {gzip_bytes} in gzip, {zstd_bytes} in zstd"
-        )?;
-        let ours = rows.first().map(ServeRow::rate).unwrap_or_default();
-        header(f)?;
-        for row in rows {
-            line(f, row, ours)?;
+        for work in &self.works {
+            let WorkReport { about, json_bytes, gzip_bytes, zstd_bytes, rows, .. } = work;
+            writeln!(f, "{about}: {json_bytes} bytes, {gzip_bytes} in gzip, {zstd_bytes} in zstd")?;
+            writeln!(
+                f,
+                "{:<46} {:>10} {:>11} {:>9} {:>9} {:>9} {:>10}  failed",
+                "contestant", "replies/s", "CPU ms each", "p50 ms", "p90 ms", "mean ms", "bytes"
+            )?;
+            for row in rows {
+                let ms = |times: &[f64]| middle(times).unwrap_or_default();
+                writeln!(
+                    f,
+                    "{:<46} {:>10.1} {:>11.3} {:>9.2} {:>9.2} {:>9.2} {:>10}  {}",
+                    row.name(),
+                    row.rate(),
+                    row.cpu().unwrap_or_default(),
+                    ms(&row.p50_ms),
+                    ms(&row.p90_ms),
+                    ms(&row.mean_ms),
+                    row.body_bytes,
+                    row.failures
+                )?;
+            }
+            writeln!(f)?;
         }
-        writeln!(
+        for table in [self.first.table(), self.small.table()] {
+            writeln!(f, "{}", table.markdown())?;
+        }
+        let heavy = &self.heavy;
+        write!(
             f,
-            "\nheavy block: {} transactions, {} bytes of callTracer JSON; first reply {:.0} ms, \
-             peak memory grew by {} bytes ({:.2}x the reply)",
-            heavy.transactions,
+            "heavy block: {} bytes, first reply {:.0} ms, peak memory grew by {} bytes ({:.2}x)",
             heavy.json_bytes,
-            heavy.fill_time.as_secs_f64() * 1e3,
-            heavy.fill_memory_bytes,
-            heavy.fill_memory_bytes as f64 / heavy.json_bytes.max(1) as f64
-        )?;
-        header(f)?;
-        for row in &heavy.hits {
-            line(f, row, row.rate())?;
-        }
-        Ok(())
+            heavy.time.as_secs_f64() * 1e3,
+            heavy.memory_bytes,
+            heavy.memory_bytes as f64 / heavy.json_bytes.max(1) as f64
+        )
     }
-}
-
-fn header(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<30} {:>10} {:>12} {:>12} {:>7} {:>14}",
-        "contestant", "replies/s", "CPU ms each", "body bytes", "errors", "first/this one"
-    )
-}
-
-fn line(f: &mut fmt::Formatter<'_>, row: &ServeRow, ours: f64) -> fmt::Result {
-    writeln!(
-        f,
-        "{:<30} {:>10.1} {:>12.3} {:>12} {:>7} {:>13.2}x",
-        row.name,
-        row.rate(),
-        row.cpu(),
-        row.body_bytes,
-        row.errors,
-        ours / row.rate().max(f64::MIN_POSITIVE)
-    )
 }

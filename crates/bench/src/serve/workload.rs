@@ -1,18 +1,27 @@
 use super::{
-    load::{Connection, Load, LoadResult},
-    nginx,
+    connection::Connection,
+    contestant::{Contestant, Nginx, OurLane, Rival, Running, Server, Work, ask, call, child},
+    endpoint::Endpoint,
+    first::first_replies,
+    load::Load,
     process::Process,
-    report::{HeavyRow, ServeReport, ServeRow},
+    report::{HeavyFill, ServeReport, ServeRow, WorkReport},
     rivals::RivalKind,
+    small::small,
 };
+use crate::Failure;
+use prestate_wire::Encoding;
 use std::{
-    fs,
-    io::{self, BufRead, BufReader},
-    net::SocketAddr,
+    fs, io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
+
+/// Transactions of the block whose `eth_getBlockByNumber` is some 30 KB, the class of reply of
+/// Erigon's study.
+pub(super) const SMALL_TRANSACTIONS: u64 = 44;
+/// Replies of 20 MB to more clients than this measure memory.
+const HEAVY_CONNECTIONS: usize = 8;
 
 /// Why the workload could not run.
 #[derive(Debug, thiserror::Error)]
@@ -26,15 +35,13 @@ pub enum ServeError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A server answered something else than the result.
-    #[error("{server} answered status {status} and {bytes} bytes")]
+    /// A server did not answer with the result.
+    #[error("{server} did not answer: {failure}")]
     Answer {
         /// Which.
         server: String,
-        /// Its status.
-        status: u16,
-        /// Length of its body.
-        bytes: u64,
+        /// How.
+        failure: Failure,
     },
 }
 
@@ -43,31 +50,27 @@ pub enum ServeError {
 pub struct ServeOptions {
     /// This program: rivals run in processes of their own, as `EXE bench rival …`.
     pub exe: PathBuf,
-    /// Block file whose trace is served.
+    /// Block file whose traces are served.
     pub block: PathBuf,
     /// Number of that block.
     pub number: u64,
-    /// Clients.
-    pub connections: usize,
+    /// Clients, one step each.
+    pub connections: Vec<usize>,
     /// Time under load in each round.
     pub time: Duration,
     /// Rounds, contestants in alternation.
     pub rounds: usize,
     /// Transactions of the heavy block.
     pub heavy_transactions: u64,
-}
-
-struct Contestant {
-    name: String,
-    process: Process,
-    load: Load,
-    row: ServeRow,
+    /// Nodes that run already, asked for the block's traces too.
+    pub running: Vec<(String, Endpoint)>,
 }
 
 /// Runs the workload.
 ///
 /// # Errors
-/// A server that does not start or answers something else ends the run.
+/// A server of this machine that does not start or answer ends the run. A node given by URL that
+/// does not is a row of failures.
 pub fn serve(options: &ServeOptions) -> Result<ServeReport, ServeError> {
     let folder = std::env::temp_dir().join(format!("prestate-bench-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(failed("make a folder for the bodies"))?;
@@ -82,160 +85,200 @@ pub(super) fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> Serve
 }
 
 fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, ServeError> {
-    let trace = call(
-        "debug_traceBlockByNumber",
-        &format!(
-            "[\"0x{:x}\",{{\"tracer\":\"prestateTracer\",\"tracerConfig\":{{\"diffMode\":true}}}}]",
-            options.number
-        ),
+    let number = options.number;
+    let mut works = Vec::new();
+    let file = ("lane", options.block.clone());
+    let transactions = |count: u64| ("lane-heavy", PathBuf::from(count.to_string()));
+    let work = |lane, call: String| Work {
+        exe: options.exe.clone(),
+        call,
+        lane,
+        folder: folder.to_owned(),
+    };
+    let block = work(transactions(SMALL_TRANSACTIONS), block_call());
+    works.push(measure(
+        options,
+        &block,
+        "serve-block",
+        "`eth_getBlockByNumber` with transactions, 30 KB".to_owned(),
+        &all(&[]),
+        &options.connections,
+    )?);
+    let small = small(&folder.join("body.json"), options.rounds)?;
+    let trace = work(file.clone(), call("trace_block", &format!("[\"0x{number:x}\"]")));
+    works.push(measure(
+        options,
+        &trace,
+        "serve-trace",
+        format!("`trace_block` of block {number}"),
+        &all(&options.running),
+        &options.connections,
+    )?);
+    let diffs = work(file, diff_call(number));
+    works.push(measure(
+        options,
+        &diffs,
+        "serve",
+        format!("`debug_traceBlockByNumber` with the prestate tracer in diff mode, block {number}"),
+        &all(&options.running),
+        &options.connections,
+    )?);
+    let first = first_replies(options, &diffs)?;
+    let heavy_work = work(
+        transactions(options.heavy_transactions),
+        call("debug_traceBlockByNumber", "[\"0x1\",{\"tracer\":\"callTracer\"}]"),
     );
-    let (lane, addr) = child(&options.exe, "lane", &options.block)?;
-    let identity = ask(addr, &post(&trace, None), "lane")?;
-    let gzip = ask(addr, &post(&trace, Some("gzip")), "lane")?;
-    let zstd = ask(addr, &post(&trace, Some("zstd")), "lane")?;
+    let heavy = heavy_fill(&heavy_work)?;
+    let mut steps = options.connections.clone();
+    steps.retain(|connections| *connections <= HEAVY_CONNECTIONS);
+    if steps.is_empty() {
+        steps.push(HEAVY_CONNECTIONS);
+    }
+    let about = format!(
+        "callTracer replies of a block of {} transactions; the first took {:.0} ms",
+        options.heavy_transactions,
+        heavy.time.as_secs_f64() * 1e3
+    );
+    works.push(measure(options, &heavy_work, "serve-heavy", about, &few(), &steps)?);
+    Ok(ServeReport { works, first, small, heavy })
+}
+
+pub(super) fn block_call() -> String {
+    call("eth_getBlockByNumber", "[\"0x1\",true]")
+}
+
+pub(super) fn diff_call(number: u64) -> String {
+    let config = "{\"tracer\":\"prestateTracer\",\"tracerConfig\":{\"diffMode\":true}}";
+    call("debug_traceBlockByNumber", &format!("[\"0x{number:x}\",{config}]"))
+}
+
+type Contestants = Vec<Box<dyn Contestant>>;
+
+fn all(running: &[(String, Endpoint)]) -> Contestants {
+    let mut all: Contestants = vec![Box::new(OurLane), Box::new(Nginx)];
+    for kind in [
+        RivalKind::Libdeflate(1),
+        RivalKind::Libdeflate(6),
+        RivalKind::Zlib(6),
+        RivalKind::Jsonrpsee,
+        RivalKind::Raw,
+        RivalKind::Reparsed,
+    ] {
+        all.push(Box::new(Rival(kind)));
+    }
+    for (name, endpoint) in running {
+        all.push(Box::new(Running { name: name.clone(), endpoint: endpoint.clone() }));
+    }
+    all
+}
+
+/// For replies that take others seconds.
+fn few() -> Contestants {
+    let mut few: Contestants = vec![Box::new(OurLane), Box::new(Nginx)];
+    for kind in [RivalKind::Libdeflate(1), RivalKind::Raw, RivalKind::Reparsed] {
+        few.push(Box::new(Rival(kind)));
+    }
+    few
+}
+
+/// The lane's reply, as files for those who serve files or text.
+pub(super) fn write_bodies(work: &Work, lane: &Server) -> Result<[u64; 3], ServeError> {
+    let body = |coding| ask(lane, &lane.endpoint.post(&work.call, coding), "lane");
+    let (identity, gzip, zstd) =
+        (body(Encoding::Identity)?, body(Encoding::Gzip)?, body(Encoding::Zstd)?);
     let write = |name: &str, bytes: &[u8]| {
-        fs::write(folder.join(name), bytes).map_err(failed(format!("write {name}")))
+        fs::write(work.folder.join(name), bytes).map_err(failed(format!("write {name}")))
     };
     write("body.json", &identity)?;
     write("body.json.gz", &gzip)?;
     let head = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":".len();
     write("result.json", &identity[head..identity.len() - 1])?;
+    Ok([identity.len() as u64, gzip.len() as u64, zstd.len() as u64])
+}
 
-    let result = folder.join("result.json");
-    let mut contestants = Vec::new();
-    let mut add = |name: &str, process, addr, request| {
-        contestants.push(Contestant {
-            name: name.to_owned(),
-            process,
-            load: Load { addr, request, connections: options.connections, time: options.time },
-            row: ServeRow::new(name),
-        });
-    };
-    let (lane_zstd, zstd_addr) = child(&options.exe, "lane", &options.block)?;
-    let (lane_identity, identity_addr) = child(&options.exe, "lane", &options.block)?;
-    ask(zstd_addr, &post(&trace, Some("zstd")), "lane")?;
-    ask(identity_addr, &post(&trace, None), "lane")?;
-    add("lane, gzip hit", lane, addr, post(&trace, Some("gzip")));
-    add("lane, zstd hit", lane_zstd, zstd_addr, post(&trace, Some("zstd")));
-    add("lane, identity hit", lane_identity, identity_addr, post(&trace, None));
-    for name in ["nginx gzip_static", "nginx identity"] {
-        let gzipped = name.ends_with("static");
-        match nginx::start(folder).map_err(failed("start nginx"))? {
-            Some((process, addr)) => add(name, process, addr, get("/body.json", gzipped)),
-            None => eprintln!("nginx is not installed: {name} is left out"),
+struct Entry<'a> {
+    server: &'a Server,
+    warm_up: Duration,
+    load: Load,
+    row: ServeRow,
+}
+
+/// One work by all its contestants.
+fn measure(
+    options: &ServeOptions,
+    work: &Work,
+    name: &'static str,
+    about: String,
+    contestants: &[Box<dyn Contestant>],
+    steps: &[usize],
+) -> Result<WorkReport, ServeError> {
+    let (kind, subject) = &work.lane;
+    let bytes = write_bodies(work, &child(&work.exe, kind, subject)?)?;
+    let mut started = Vec::new();
+    for contestant in contestants {
+        match contestant.start(work)? {
+            Some(server) => started.push((contestant, server)),
+            None => eprintln!("{} is not installed: it is left out", contestant.name()),
         }
     }
-    for level in [1, 6] {
-        let kind = RivalKind::Libdeflate(level);
-        let (process, addr) = child(&options.exe, &kind.name(), &result)?;
-        add(&format!("libdeflate {level} per reply"), process, addr, get("/", true));
+    let mut entries = Vec::new();
+    for connections in steps.iter().copied() {
+        for (contestant, server) in &started {
+            for coding in contestant.codings() {
+                entries.push(Entry {
+                    server,
+                    warm_up: contestant.warm_up(),
+                    load: Load {
+                        addr: server.endpoint.addr(),
+                        request: contestant.request(server, work, *coding),
+                        connections,
+                        time: options.time,
+                        body_bytes: None,
+                    },
+                    row: ServeRow::new(&contestant.name(), *coding, connections),
+                });
+            }
+        }
     }
-    let (process, addr) = child(&options.exe, &RivalKind::Jsonrpsee.name(), &result)?;
-    let request = post(&call("result", "[]"), Some("gzip"));
-    add("jsonrpsee + tower-http gzip", process, addr, request);
-
     for _ in 0..options.rounds {
-        for contestant in &mut contestants {
-            let before = contestant.process.cpu();
-            let seen: LoadResult = contestant.load.run();
-            let spent = contestant.process.cpu().saturating_sub(before);
-            contestant.row.add(&seen, spent);
-        }
-    }
-    let rows = contestants.into_iter().map(|contestant| {
-        debug_assert_eq!(contestant.name, contestant.row.name);
-        contestant.row
-    });
-    let rows = rows.collect();
-    let heavy = heavy(options)?;
-    Ok(ServeReport {
-        block: options.number,
-        json_bytes: identity.len() as u64,
-        gzip_bytes: gzip.len() as u64,
-        zstd_bytes: zstd.len() as u64,
-        rows,
-        heavy,
-    })
-}
-
-/// The block of tens of thousands of transactions: what its first reply takes, and a hit.
-fn heavy(options: &ServeOptions) -> Result<HeavyRow, ServeError> {
-    let trace = call("debug_traceBlockByNumber", "[\"0x1\",{\"tracer\":\"callTracer\"}]");
-    let count = PathBuf::from(options.heavy_transactions.to_string());
-    let (process, addr) = child(&options.exe, "lane-heavy", &count)?;
-    // Warms up what a server that runs has in memory anyway.
-    ask(addr, &post(&call("prestate_status", "[]"), None), "lane")?;
-    let before = process.peak_memory_bytes();
-    let started = Instant::now();
-    let reply = ask(addr, &post(&trace, None), "lane")?;
-    let fill_time = started.elapsed();
-    let fill_memory_bytes = process.peak_memory_bytes().saturating_sub(before);
-    let mut hits = Vec::new();
-    for (name, coding) in [("gzip", Some("gzip")), ("identity", None)] {
-        let request = post(&trace, coding);
-        ask(addr, &request, "lane")?;
-        let load = Load { addr, request, connections: 2, time: options.time };
-        let mut row = ServeRow::new(name);
-        for _ in 0..options.rounds {
-            let before = process.cpu();
+        for Entry { server, warm_up, load, row } in &mut entries {
+            // Outside the measurement the reply is unpacked and read; inside, its length tells.
+            match load.probe() {
+                Ok(bytes) => load.body_bytes = Some(bytes),
+                Err(failure) => {
+                    row.failures.count(failure);
+                    continue;
+                }
+            }
+            Load { time: *warm_up, ..load.clone() }.run();
+            let before = server.cpu();
             let seen = load.run();
-            row.add(&seen, process.cpu().saturating_sub(before));
+            let spent = server.cpu().zip(before).map(|(after, before)| after - before);
+            row.add(&seen, spent);
         }
-        hits.push(row);
     }
-    Ok(HeavyRow {
-        transactions: options.heavy_transactions,
-        json_bytes: reply.len() as u64,
-        fill_time,
-        fill_memory_bytes,
-        hits,
-    })
+    let rows = entries.into_iter().map(|entry| entry.row).collect();
+    let [json_bytes, gzip_bytes, zstd_bytes] = bytes;
+    Ok(WorkReport { name, about, json_bytes, gzip_bytes, zstd_bytes, rows })
 }
 
-pub(super) fn child(
-    exe: &Path,
-    kind: &str,
-    subject: &Path,
-) -> Result<(Process, SocketAddr), ServeError> {
-    let mut command = Command::new(exe);
-    command.args(["bench", "rival", kind]).arg(subject).stdout(Stdio::piped());
-    let mut process = Process::start(&mut command).map_err(failed(format!("start {kind}")))?;
-    let mut line = String::new();
-    if let Some(stdout) = process.child().stdout.take() {
-        BufReader::new(stdout).read_line(&mut line).map_err(failed(format!("start {kind}")))?;
-    }
-    let addr = line
-        .trim()
-        .parse()
-        .map_err(|_| io::Error::other(format!("said {line:?} instead of an address")))
-        .map_err(failed(format!("start {kind}")))?;
-    Ok((process, addr))
-}
-
-pub(super) fn ask(addr: SocketAddr, request: &[u8], server: &str) -> Result<Vec<u8>, ServeError> {
-    let mut connection = Connection::open(addr).map_err(failed("connect"))?.keeping_bodies();
-    let reply = connection.ask(request).map_err(failed(format!("ask {server}")))?;
-    if reply.status != 200 || reply.body_bytes < 1024 && reply.body.starts_with(b"{\"error") {
-        let (status, bytes) = (reply.status, reply.body_bytes);
-        return Err(ServeError::Answer { server: server.to_owned(), status, bytes });
-    }
-    Ok(reply.body)
-}
-
-pub(super) fn call(method: &str, params: &str) -> String {
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":{params}}}")
-}
-
-pub(super) fn post(body: &str, coding: Option<&str>) -> Vec<u8> {
-    let accept = coding.map(|coding| format!("accept-encoding: {coding}\r\n")).unwrap_or_default();
-    format!(
-        "POST / HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{accept}content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
-}
-
-pub(super) fn get(path: &str, gzip: bool) -> Vec<u8> {
-    let accept = if gzip { "accept-encoding: gzip\r\n" } else { "" };
-    format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{accept}\r\n").into_bytes()
+/// The block of tens of thousands of transactions: what its first reply takes.
+fn heavy_fill(work: &Work) -> Result<HeavyFill, ServeError> {
+    let (kind, subject) = &work.lane;
+    let lane = child(&work.exe, kind, subject)?;
+    // Warms up what a server that runs has in memory anyway.
+    let status = lane.endpoint.post(&call("prestate_status", "[]"), Encoding::Identity);
+    ask(&lane, &status, "lane")?;
+    let peak = || lane.process.as_ref().map(Process::peak_memory_bytes).unwrap_or_default();
+    let before = peak();
+    let request = lane.endpoint.post(&work.call, Encoding::Identity);
+    let mut connection = Connection::open(lane.endpoint.addr())
+        .map_err(|failure| ServeError::Answer { server: "lane".to_owned(), failure })?;
+    let started = Instant::now();
+    let reply = connection
+        .ask(&request)
+        .map_err(|failure| ServeError::Answer { server: "lane".to_owned(), failure })?;
+    let time = started.elapsed();
+    let memory_bytes = peak().saturating_sub(before);
+    Ok(HeavyFill { json_bytes: reply.body_bytes, time, memory_bytes })
 }

@@ -2,10 +2,9 @@
 //! as much.
 
 use super::*;
-use crate::serve::Load;
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
 };
 
 /// A server that does something before each answer; it lives as long as the test.
@@ -38,20 +37,22 @@ fn answer(stream: TcpStream, before: impl Fn(u64)) {
     }
 }
 
-fn request() -> Vec<u8> {
-    get("/", false)
-}
-
-fn options() -> LadderOptions {
-    LadderOptions { time: Duration::from_millis(1500), connections: 1 }
+fn load(addr: SocketAddr) -> Load {
+    Load {
+        addr,
+        request: b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".to_vec(),
+        connections: 1,
+        time: Duration::from_millis(1500),
+        body_bytes: None,
+    }
 }
 
 const SLEEP: Duration = Duration::from_millis(20);
 
 #[test]
 fn a_planted_sleep_shows_in_every_quantile_of_who_always_sleeps() {
-    let quick = run_step(server(|_| {}), &request(), 40, &options());
-    let slow = run_step(server(|_| thread::sleep(SLEEP)), &request(), 40, &options());
+    let quick = run_step(&load(server(|_| {})), 40);
+    let slow = run_step(&load(server(|_| thread::sleep(SLEEP))), 40);
     assert_eq!((quick.due, slow.due), (60, 60));
     let difference = slow.quantile(0.5).saturating_sub(quick.quantile(0.5));
     assert!(difference >= SLEEP - Duration::from_millis(3), "{difference:?} of {SLEEP:?} found");
@@ -66,7 +67,7 @@ fn a_stall_is_charged_to_all_who_would_have_come_meanwhile() {
             thread::sleep(Duration::from_millis(500));
         }
     };
-    let step = run_step(server(stalls), &request(), 40, &options());
+    let step = run_step(&load(server(stalls)), 40);
     let late = step.times.iter().filter(|time| **time > Duration::from_millis(100)).count();
     assert!(late >= 10, "{late} late answers of {}", step.times.len());
     assert!(step.quantile(1.0) >= Duration::from_millis(490));
@@ -77,8 +78,9 @@ fn a_server_that_breaks_off_is_counted_and_not_averaged() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || listener.incoming().for_each(drop));
-    let step = run_step(addr, &request(), 40, &options());
+    let step = run_step(&load(addr), 40);
     assert_eq!((step.answered, step.times.len()), (0, 0));
+    assert_eq!((step.failures.total(), step.failures.of(Failure::Cut)), (60, 60));
     assert!(!step.is_held());
     assert_eq!(step.quantile(0.99), Duration::ZERO);
 }
@@ -97,12 +99,7 @@ fn a_planted_double_cost_halves_the_rate() {
     // In alternation, so that whatever else the machine does falls on both.
     for _ in 0..7 {
         for (addr, rates) in addrs.iter().zip(&mut rates) {
-            let load = Load {
-                addr: *addr,
-                request: request(),
-                connections: 1,
-                time: Duration::from_millis(150),
-            };
+            let load = Load { time: Duration::from_millis(150), ..load(*addr) };
             rates.push(load.run().rate());
         }
     }
