@@ -1,9 +1,13 @@
 use crate::changes::info;
-use alloy_primitives::{Address, B256, map::AddressMap};
+use alloy_primitives::{
+    Address, B256, U256,
+    map::{AddressMap, U256Map},
+};
 use prestate_host::{StateError, StateReader};
 use prestate_types::{AccountDelta, AccountInfo, Codes, SlotDelta, StateDiff};
-use revm::database::{
-    AccountRevert, BundleState, RevertToSlot, states::reverts::AccountInfoRevert,
+use revm::{
+    bytecode::Bytecode,
+    database::{AccountRevert, BundleState, RevertToSlot, states::reverts::AccountInfoRevert},
 };
 
 /// What block `index` of a run of blocks changed, from the run's committed bundle.
@@ -25,12 +29,21 @@ pub fn block_diff(
     let later = Later::new(bundle, index);
     let mut accounts = Vec::with_capacity(reverts.len());
     for (address, revert) in reverts {
-        accounts.push((*address, account(bundle, &later, address, revert, parent)?));
+        let later = later.of(address);
+        accounts.push((*address, account(bundle, later, address, revert, parent)?));
     }
     for (hash, code) in &bundle.contracts {
         codes.insert(*hash, code.original_bytes());
     }
     Ok(StateDiff::from_unsorted(accounts))
+}
+
+/// What blocks after the one looked at found: the values that it left.
+trait After {
+    /// The account's fields, if a later block changed them.
+    fn fields(&self) -> Option<Option<AccountInfo>>;
+    /// A slot's value, if a later block changed it.
+    fn slot(&self, slot: &U256) -> Option<B256>;
 }
 
 /// The reverts of later blocks, by address, in order of blocks. Empty for a run of one block.
@@ -50,20 +63,122 @@ impl<'a> Later<'a> {
     }
 }
 
+impl After for [&AccountRevert] {
+    fn fields(&self) -> Option<Option<AccountInfo>> {
+        self.iter().find_map(|revert| before(revert))
+    }
+
+    fn slot(&self, slot: &U256) -> Option<B256> {
+        let value = self.iter().find_map(|revert| revert.storage.get(slot));
+        value.map(|value| value.to_previous_value().into())
+    }
+}
+
+/// The values before the block above the one looked at, as far as blocks above it changed them.
+#[derive(Debug, Default)]
+struct Found {
+    fields: Option<Option<AccountInfo>>,
+    slots: U256Map<B256>,
+}
+
+impl After for Found {
+    fn fields(&self) -> Option<Option<AccountInfo>> {
+        self.fields
+    }
+
+    fn slot(&self, slot: &U256) -> Option<B256> {
+        self.slots.get(slot).copied()
+    }
+}
+
+/// What each block of a long run changed, from the newest block down, in one pass over the run's
+/// bundle: [`block_diff`] of every block would go over it once a block.
+///
+/// No state is asked: while a node syncs in stages what it says of the past may not hold. An item
+/// is `None` where the bundle by itself does not say all: an account was cleared as a whole, whose
+/// slots it need not name, or it lacks fields that a block left as they were.
+#[derive(Debug)]
+pub struct RunDiffs<'a> {
+    bundle: &'a BundleState,
+    /// Blocks that are still to come.
+    left: usize,
+    found: AddressMap<Found>,
+}
+
+impl<'a> RunDiffs<'a> {
+    /// Over a bundle with one entry of reverts a block.
+    pub fn new(bundle: &'a BundleState) -> Self {
+        Self { bundle, left: bundle.reverts.len(), found: AddressMap::default() }
+    }
+}
+
+impl Iterator for RunDiffs<'_> {
+    type Item = Option<StateDiff>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let reverts = self.bundle.reverts.get(self.left)?;
+        let mut accounts = Some(Vec::with_capacity(reverts.len()));
+        for (address, revert) in reverts {
+            let found = self.found.entry(*address).or_default();
+            let delta = account(self.bundle, found, address, revert, &NoState);
+            accounts = match (accounts, delta) {
+                (Some(mut accounts), Ok(delta)) if !delta.wiped => {
+                    accounts.push((*address, delta));
+                    Some(accounts)
+                }
+                _ => None,
+            };
+            if let Some(fields) = before(revert) {
+                found.fields = Some(fields);
+            }
+            let slots = revert.storage.iter();
+            found
+                .slots
+                .extend(slots.map(|(slot, value)| (*slot, value.to_previous_value().into())));
+        }
+        Some(accounts.map(StateDiff::from_unsorted))
+    }
+}
+
+/// A state that says nothing.
+#[derive(Debug)]
+struct NoState;
+
+impl NoState {
+    fn refuse<T>() -> Result<T, StateError> {
+        Err(StateError::Backend("no state is asked for a run".to_owned()))
+    }
+}
+
+impl StateReader for NoState {
+    fn account(&self, _: Address) -> Result<Option<AccountInfo>, StateError> {
+        Self::refuse()
+    }
+
+    fn storage(&self, _: Address, _: B256) -> Result<B256, StateError> {
+        Self::refuse()
+    }
+
+    fn code(&self, _: B256) -> Result<Bytecode, StateError> {
+        Self::refuse()
+    }
+
+    fn block_hash(&self, _: u64) -> Result<B256, StateError> {
+        Self::refuse()
+    }
+}
+
 fn account(
     bundle: &BundleState,
-    later: &Later<'_>,
+    later: &(impl After + ?Sized),
     address: &Address,
     revert: &AccountRevert,
     parent: &dyn StateReader,
 ) -> Result<AccountDelta, StateError> {
-    let later = later.of(address);
     let end = bundle.account(address);
     // The account's fields after the block, as far as the bundle knows them.
-    let after = later
-        .iter()
-        .find_map(|revert| before(revert))
-        .or_else(|| end.map(|account| account.info.as_ref().map(info)));
+    let after = later.fields().or_else(|| end.map(|account| account.info.as_ref().map(info)));
     let (pre, post) = match (before(revert), after) {
         (Some(pre), Some(post)) => (pre, post),
         // Fields unchanged by this block: both sides are whatever they are afterwards.
@@ -88,9 +203,8 @@ fn account(
             },
             RevertToSlot::Destroyed => B256::ZERO,
         };
-        let next = later.iter().find_map(|revert| revert.storage.get(slot));
-        let post = match next {
-            Some(value) => B256::from(value.to_previous_value()),
+        let post = match later.slot(slot) {
+            Some(value) => value,
             // A later wipe that does not list the slot leaves it to the end state as well.
             None => end
                 .and_then(|account| account.storage.get(slot))

@@ -20,7 +20,7 @@ mod replay;
 mod tracers;
 mod warm_up;
 
-pub use bundle::block_diff;
+pub use bundle::{RunDiffs, block_diff};
 pub use call::{
     AccountOverride, Before, BlockOverrides, CallEnvironment, CallError, CallState, CallTrace,
     Message, OverrideError, PrefixError, StateOverrides, state_before, trace_call,

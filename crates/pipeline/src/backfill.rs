@@ -119,8 +119,8 @@ impl BackfillRun {
         let (from, mut to) = (*self.range.start(), *self.range.end());
         'strides: loop {
             let low = from.max(to.saturating_sub(STRIDE - 1));
-            let missing: Vec<u64> = match self.archive.gaps(low..=to) {
-                Ok(gaps) => gaps.into_iter().rev().flat_map(Iterator::rev).collect(),
+            let missing = match self.archive.without_facts(low..=to) {
+                Ok(missing) => missing,
                 Err(error) => {
                     self.failed(low, &error.to_string());
                     break;
@@ -128,7 +128,7 @@ impl BackfillRun {
             };
             let held = to - low + 1 - missing.len() as u64;
             self.progress.send_modify(|progress| progress.done += held);
-            for number in missing {
+            for number in missing.into_iter().rev() {
                 // Genesis has no transactions and nothing before it.
                 if number == 0 {
                     self.progress.send_modify(|progress| progress.done += 1);
@@ -161,10 +161,10 @@ impl BackfillRun {
 
     fn execute(&self, number: u64) -> oneshot::Receiver<Result<TracedBlock, String>> {
         let (reply, result) = oneshot::channel();
-        let host = self.host.clone();
+        let (host, archive) = (self.host.clone(), self.archive.clone());
         self.pool.submit(Priority::Late, move || {
             // Nobody waits once the back-fill is gone.
-            let _ = reply.send(trace(&*host, number));
+            let _ = reply.send(trace(&*host, &archive, number));
         });
         result
     }
@@ -219,9 +219,12 @@ impl BackfillRun {
     }
 }
 
-fn trace(host: &dyn Host, number: u64) -> Result<TracedBlock, String> {
+fn trace(host: &dyn Host, archive: &ArchiveReader, number: u64) -> Result<TracedBlock, String> {
     let hash = host.canonical_hash(number).map_err(|error| error.to_string())?;
     let hash = hash.ok_or("the host holds no canonical block of this height")?;
-    compute::trace(host, BlockRef::new(number, hash), None, None)
+    // What the node committed, where that is kept, still has to be met.
+    let committed = archive.block(&hash).map_err(|error| error.to_string())?;
+    let committed = committed.map(|kept| kept.block_diff());
+    compute::trace(host, BlockRef::new(number, hash), None, committed.as_ref())
         .map_err(|failure| failure.to_string())
 }

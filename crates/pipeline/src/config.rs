@@ -12,6 +12,10 @@ pub struct PipelineConfig {
     /// Notifications waiting to be followed; beyond it they are dropped and the chain is healed
     /// from the host.
     pub max_queued_notifications: usize,
+    /// Blocks that came with what they changed and wait to be followed. Of a longer run, which a node
+    /// commits that syncs in stages, only what each block changed as a whole is kept at once; the
+    /// diffs of its transactions are left to a back-fill.
+    pub max_told_blocks: usize,
     /// Blocks walked back to find the common ancestor with the host's chain. Farther away the
     /// pipeline starts anew at the host's head and leaves a gap, for a back-fill.
     pub max_heal_blocks: usize,
@@ -63,6 +67,8 @@ impl Default for PipelineConfig {
             // 13 minutes of mainnet; some 100 MB of diffs and codes at worst.
             max_in_flight_blocks: 64,
             max_queued_notifications: 1024,
+            // More than the 100 that reth sends at once when it makes good what was missed.
+            max_told_blocks: 128,
             // 33 hours of mainnet: references only while walking, 40 bytes each.
             max_heal_blocks: 10_000,
             // An epoch: what readers at the head and short reorgs ask for.

@@ -10,6 +10,7 @@ use crate::{
     pool::{Pool, Priority},
     published::PublishedBlock,
     redo::Redo,
+    run::{Diffs, Run},
     work::Work,
 };
 use futures_util::FutureExt;
@@ -127,6 +128,15 @@ impl Follow {
                 self.follow(tip).await?;
                 Ok(true)
             }
+            Hint::Run(run) => {
+                let tip = run.tip();
+                if self.host.canonical_hash(tip.number)? != Some(tip.hash) {
+                    return Ok(false);
+                }
+                self.saw_host_at(tip);
+                self.follow_run(&run).await?;
+                Ok(true)
+            }
             Hint::Reverted(first) => {
                 if !self.feed.chain(|chain| chain.contains(&first)) {
                     return Ok(true);
@@ -147,6 +157,12 @@ impl Follow {
         self.saw_host_at(head);
         let tip = self.feed.chain(Chain::tip);
         if tip == Some(head) {
+            return Ok(());
+        }
+        // A node that syncs in stages moves its head after all of them.
+        if let Some(tip) = tip.filter(|tip| tip.number > head.number)
+            && self.host.canonical_hash(tip.number)? == Some(tip.hash)
+        {
             return Ok(());
         }
         if self.feed.chain(|chain| chain.contains(&head)) {
@@ -225,6 +241,19 @@ impl Follow {
     /// Starts anew at a block with no way from the own chain: the first one ever, or after too
     /// long an absence. What lies between is left to a back-fill.
     async fn jump_to(&self, target: BlockRef) -> Result<(), FollowError> {
+        self.leave_for(target)?;
+        if target.number == 0 {
+            // Genesis changes nothing that could be told.
+            self.begin_above(target);
+            return Ok(());
+        }
+        self.begin_above(self.parent(target)?);
+        self.go(vec![target]).await;
+        Ok(())
+    }
+
+    /// Takes the own chain back to where the host's agrees.
+    fn leave_for(&self, target: BlockRef) -> Result<(), FollowError> {
         let mut agreed = None;
         for block in self.feed.chain(|chain| chain.descending().collect::<Vec<_>>()) {
             if self.host.canonical_hash(block.number)? == Some(block.hash) {
@@ -237,14 +266,56 @@ impl Follow {
             tracing::warn!(to = %target, from = ?agreed, "no way to the host's head, starting anew there");
         }
         self.take_back(agreed.map_or(0, |agreed| agreed.number + 1));
-        if target.number == 0 {
-            // Genesis changes nothing that could be told.
-            self.begin_above(target);
-            return Ok(());
-        }
-        self.begin_above(self.parent(target)?);
-        self.go(vec![target]).await;
         Ok(())
+    }
+
+    /// Goes to the end of a long run: the archive takes what its blocks changed as a whole, then
+    /// they are on the chain. Their transactions are left to a back-fill.
+    async fn follow_run(&self, run: &Arc<Run>) -> Result<(), FollowError> {
+        let tip = run.tip();
+        if self.feed.archive.is_none() {
+            return self.follow(tip).await;
+        }
+        let known = self.feed.chain(|chain| run.first_unknown(|block| chain.contains(block)));
+        let Some(first) = known else { return Ok(()) };
+        let base = run.below(first);
+        match self.way_to(base)? {
+            Some(_) => self.follow(base).await?,
+            None => self.leave_for(base)?,
+        }
+        self.take_back(base.number + 1);
+        self.begin_above(base);
+        // Whatever else the archive has above is in the way of a run written from its top down.
+        self.send(Op::Truncate(base.number + 1));
+        if let Err(reason) = self.store(run, first).await {
+            tracing::warn!(to = %tip, reason, "a run of blocks was not written, starting anew at its end");
+            return self.jump_to(tip).await;
+        }
+        for block in run.newest(Chain::window(), first) {
+            self.feed.push(block, None);
+            self.send(Op::Base(block));
+        }
+        metrics::count(metrics::BLOCKS, run.len_from(first));
+        tracing::info!(from = %base, to = %tip, "a run of blocks is kept without its transactions' diffs");
+        Ok(())
+    }
+
+    /// Has the block diffs of a run written, from its top down, a batch at a time.
+    async fn store(&self, run: &Arc<Run>, first: usize) -> Result<(), String> {
+        let mut diffs = run.diffs(first);
+        let mut writing: Option<oneshot::Receiver<Result<(), String>>> = None;
+        loop {
+            let blocks = diffs.batch();
+            if let Some(written) = writing.take() {
+                written.await.map_err(|_| "the writer is gone".to_owned())??;
+            }
+            if blocks.is_empty() {
+                return Ok(());
+            }
+            let (reply, written) = oneshot::channel();
+            self.send(Op::Diffs(Diffs { run: run.clone(), blocks, reply }));
+            writing = Some(written);
+        }
     }
 
     /// Takes the chain back below a height.

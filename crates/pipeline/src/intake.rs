@@ -1,3 +1,4 @@
+use crate::run::Run;
 use crate::{compute::Bundle, metrics};
 use alloy_primitives::{B256, map::B256Map};
 use parking_lot::Mutex;
@@ -7,10 +8,12 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::{Notify, watch};
 
 /// What a notification asks to look at. The host has the last word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Hint {
     /// This became the newest block.
     Tip(BlockRef),
+    /// These became the newest blocks, too many to be executed before they are told.
+    Run(Arc<Run>),
     /// This was taken back, with everything above it.
     Reverted(BlockRef),
 }
@@ -66,14 +69,18 @@ impl Intake {
         };
         ::metrics::counter!(metrics::NOTIFICATIONS, "kind" => kind).increment(1);
         let new = notification.committed();
-        let hint = match new.last() {
-            Some(tip) => Hint::Tip(tip.block_ref()),
-            None => match notification.reverted().first() {
-                Some(first) => Hint::Reverted(*first),
-                None => return,
-            },
+        let run = (new.len() > self.max_told).then(|| Run::of(new)).flatten();
+        let hint = match (run, new.last(), notification.reverted().first()) {
+            (Some(run), ..) => Hint::Run(Arc::new(run)),
+            (None, Some(tip), _) => Hint::Tip(tip.block_ref()),
+            (None, None, Some(first)) => Hint::Reverted(*first),
+            (None, None, None) => return,
         };
         let mut inbox = self.inbox.lock();
+        // A run may take some GB: one waits at most, and an older one is left to a back-fill.
+        if matches!(hint, Hint::Run(_)) {
+            inbox.hints.retain(|waiting| !matches!(waiting, Hint::Run(_)));
+        }
         if inbox.hints.len() >= self.max_hints {
             inbox.hints.clear();
             inbox.overflowed = true;
@@ -81,7 +88,7 @@ impl Intake {
         }
         inbox.hints.push_back(hint);
         metrics::set(metrics::QUEUE, inbox.hints.len() as u64);
-        // A run longer than what is kept is executed again, block by block.
+        // Of a longer run the bundle is kept as a whole, or nothing: it is executed again then.
         if new.len() <= self.max_told {
             for (hash, told) in told(new) {
                 if inbox.told.insert(hash, told).is_none() {

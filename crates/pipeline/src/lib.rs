@@ -28,6 +28,7 @@ mod pipeline;
 mod pool;
 mod published;
 mod redo;
+mod run;
 mod start;
 mod status;
 mod subscription;

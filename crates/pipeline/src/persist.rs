@@ -5,6 +5,7 @@ use crate::{
     feed::Feed,
     metrics,
     redo::Redo,
+    run::Diffs,
     work::{Traced, Work},
 };
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ pub(crate) enum Op {
     Truncate(u64),
     /// A block of the chain that was missing, or its facts were.
     Fill(Fill),
+    /// Blocks of a run that is not on the chain yet, from the top down.
+    Diffs(Diffs),
     /// This block is missing for good.
     GiveUp(BlockRef),
 }
@@ -165,6 +168,12 @@ impl Persist {
                     self.guarded(|this| this.fill(fills));
                 }
                 Op::Base(block) => self.chain.push(block),
+                Op::Diffs(diffs) => {
+                    let mut result = Err("writing them panicked".to_owned());
+                    self.guarded(|this| result = this.append_diffs(&diffs));
+                    // Whoever asked may have gone.
+                    let _ = diffs.reply.send(result);
+                }
                 Op::GiveUp(block) => {
                     if self.chain.contains(&block) {
                         self.holes.remove(&block.number);
@@ -244,6 +253,29 @@ impl Persist {
             }
             (Err(_), None) => Ok(false),
         }
+    }
+
+    /// Appends block diffs of a run. Codes are their own proof: any state may give them.
+    fn append_diffs(&mut self, diffs: &Diffs) -> Result<(), String> {
+        let written = self.write(|this, archive| {
+            let mut codes = Codes::default();
+            for block in &diffs.blocks {
+                loop {
+                    let missing = match archive.append(block, &codes, true) {
+                        Err(WriteError::MissingCode { code, .. }) => code,
+                        Err(error) => return Err(error),
+                        Ok(_) => break,
+                    };
+                    // Without it the block stays a gap.
+                    let code = diffs.run.code(&*this.host, block.summary(), missing);
+                    let Some(code) = code else { break };
+                    codes.insert(missing, code);
+                }
+            }
+            Ok(())
+        });
+        self.show_size();
+        written.inspect_err(|error| self.refused(error)).map_err(|error| error.to_string())
     }
 
     /// The codes a block diff speaks of: those the node's commit brought, others from its state.

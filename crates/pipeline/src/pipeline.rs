@@ -103,7 +103,8 @@ impl Pipeline {
         }
         let max_in_flight = config.max_in_flight_blocks.max(1);
         let feed = Arc::new(Feed::new(own.chain, reader, config.recent_blocks, max_in_flight));
-        let intake = Arc::new(Intake::new(config.max_queued_notifications.max(1), max_in_flight));
+        let max_told = config.max_told_blocks.max(1);
+        let intake = Arc::new(Intake::new(config.max_queued_notifications.max(1), max_told));
         let redo = Arc::new(Redo::new(config.retry));
         let (stop, stopped) = watch::channel(false);
         let (ops, written) = mpsc::unbounded_channel();
@@ -199,8 +200,8 @@ impl PipelineHandle {
         self.0.feed.changes()
     }
 
-    /// Fills the archive with the canonical blocks of a range that it does not hold, from the top
-    /// down, beside the live chain. The range is cut off at the newest published block. To resume
+    /// Fills the archive with the canonical blocks of a range that it does not hold, or only their
+    /// changes as a whole, from the top down, beside the live chain. The range is cut off at the newest published block. To resume
     /// one that was cancelled or interrupted, ask for the same range again.
     ///
     /// # Errors

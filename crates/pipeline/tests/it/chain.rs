@@ -13,8 +13,8 @@ use alloy_signer_local::PrivateKeySigner;
 use parking_lot::Mutex;
 use prestate_diff::{Execution, replay};
 use prestate_host::{
-    Block, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification, Notifications,
-    RecoveredBlock, StateError, StateReader, TxPlace, summary,
+    Block, BundleSlice, ChainSpec, CommittedBlock, Host, HostError, HostInfo, Notification,
+    Notifications, RecoveredBlock, StateError, StateReader, TxPlace, summary,
 };
 use prestate_host_embedded::{MemoryChain, state_root};
 use prestate_store::ChainId;
@@ -268,6 +268,12 @@ impl Tree {
         std::iter::from_fn(|| self.notifications.try_recv().ok()).collect()
     }
 
+    /// What the chain told since the last call, as a node commits it that caught up: one bundle
+    /// over all blocks.
+    pub(crate) fn told_together(&mut self) -> Vec<CommittedBlock> {
+        together(&self.told())
+    }
+
     /// Passes on everything the chain told.
     pub(crate) fn tell(&mut self, host: &TestHost) {
         for notification in self.told() {
@@ -285,6 +291,21 @@ impl Tree {
         let block = self.chain.block(hash).unwrap().unwrap();
         CommittedBlock { block, bundle: None }
     }
+}
+
+/// All blocks of some notifications under one bundle.
+pub(crate) fn together(told: &[Notification]) -> Vec<CommittedBlock> {
+    let new: Vec<_> = told.iter().flat_map(Notification::committed).collect();
+    let mut bundle = (*new[0].bundle.as_ref().unwrap().bundle).clone();
+    for block in &new[1..] {
+        bundle.extend((*block.bundle.as_ref().unwrap().bundle).clone());
+    }
+    let bundle = Arc::new(bundle);
+    let slice = |index| Some(BundleSlice { bundle: bundle.clone(), index });
+    let blocks = new.iter().enumerate();
+    let blocks = blocks
+        .map(|(index, block)| CommittedBlock { block: block.block.clone(), bundle: slice(index) });
+    blocks.collect()
 }
 
 fn difference(before: &WorldState, after: &WorldState) -> StateDiff {

@@ -146,22 +146,11 @@ fn blocks_committed_together_are_told_apart_without_executing_them() {
     settle(&pipeline, &*host);
     let head = tree.extend(base, 20, 5);
     let run = tree.line(head)[3..].to_vec();
-    // One bundle over all five, as a node commits them that caught up.
-    let mut told = tree.told();
-    let new: Vec<_> = told.iter().flat_map(Notification::committed).cloned().collect();
-    let mut bundle = (*new[0].bundle.as_ref().unwrap().bundle).clone();
-    for block in &new[1..] {
-        bundle.extend((*block.bundle.as_ref().unwrap().bundle).clone());
-    }
-    let bundle = Arc::new(bundle);
-    let together = new.iter().enumerate().map(|(index, block)| CommittedBlock {
-        block: block.block.clone(),
-        bundle: Some(BundleSlice { bundle: bundle.clone(), index }),
-    });
+    let together = tree.told_together();
+    let bundle = together[0].bundle.clone().unwrap().bundle;
     // The state between them cannot be read, so none but the first can be executed.
     host.unreadable.lock().extend(run.iter().map(|block| block.hash));
-    told.clear();
-    host.send.try_send(Notification::Committed(together.collect())).unwrap();
+    host.send.try_send(Notification::Committed(together)).unwrap();
     wait_for("the run to be published", || pipeline.head() == Some(head));
     for block in &run {
         let published = pipeline.block(&block.hash).unwrap().unwrap();

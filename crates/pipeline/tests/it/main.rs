@@ -9,5 +9,6 @@ mod faults;
 mod model;
 mod random;
 mod reorg;
+mod runs;
 mod series;
 mod stream;

@@ -124,7 +124,7 @@ impl ArchiveReader {
         })
     }
 
-    /// Heights of a stretch without a canonical block, ascending: what a back-fill has to do.
+    /// Heights of a stretch without a canonical block, ascending.
     ///
     /// # Errors
     ///
@@ -151,6 +151,32 @@ impl ArchiveReader {
                 gaps.push(next..=*numbers.end());
             }
             Ok(gaps)
+        })
+    }
+
+    /// Heights of a stretch whose canonical block is not held with all facts, ascending: what a
+    /// back-fill has to do.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Engine`].
+    pub fn without_facts(&self, numbers: RangeInclusive<u64>) -> Result<Vec<u64>, ReadError> {
+        self.view(|view| {
+            let (from, to) = (numbers.start().to_be_bytes(), numbers.end().to_be_bytes());
+            let table = view.table(CANONICAL)?;
+            let mut heights = Vec::new();
+            let mut next = *numbers.start();
+            for entry in table.range(from..=to).at(view.store.during("read"))? {
+                let (number, hash) = entry.at(view.store.during("read"))?;
+                let number = u64::from_be_bytes(number.value());
+                heights.extend(next..number);
+                if !view.entry(&hash.value().into())?.is_some_and(|entry| entry.complete) {
+                    heights.push(number);
+                }
+                next = number.saturating_add(1);
+            }
+            heights.extend(next..=*numbers.end());
+            Ok(heights)
         })
     }
 
