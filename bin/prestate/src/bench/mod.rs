@@ -108,6 +108,7 @@ fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), C
         Err(error) => return Err(error.into()),
     };
     report.add(result);
+    report.beside_studies();
     report.write(folder)?;
     Ok(())
 }

@@ -5,6 +5,7 @@ mod machine;
 mod markdown;
 mod plot;
 mod secret;
+mod studies;
 
 pub use compare::{Change, compare};
 pub use machine::Machine;
