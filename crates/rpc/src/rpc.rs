@@ -100,10 +100,15 @@ impl Rpc {
     /// in use are compressed better little by little, and texts nobody asked for lately give their
     /// memory back. Run it beside the transport.
     pub async fn keep_house(self) {
-        let _ = tokio::task::spawn_blocking(prestate_diff::warm_up).await;
+        let mut warm = false;
         loop {
-            tokio::time::sleep(HOUSEKEEPING_PAUSE).await;
             let shared = Arc::clone(&self.0);
+            // Seconds of a core, taken only by chains that can need what they load.
+            if !warm && shared.has_blobs() {
+                warm = true;
+                let _ = tokio::task::spawn_blocking(prestate_diff::warm_up).await;
+            }
+            tokio::time::sleep(HOUSEKEEPING_PAUSE).await;
             let round = tokio::task::spawn_blocking(move || {
                 shared.codes.improve(IMPROVED_CODES);
                 shared.codes.release_texts();
@@ -113,6 +118,15 @@ impl Rpc {
             // A panic in it must not end the house; the next round tries again.
             let _ = round.await;
         }
+    }
+}
+
+impl Shared {
+    /// Whether the head's rules know blobs, and so the precompile that loads a trusted setup:
+    /// its header then says how much blob gas there was (EIP-4844).
+    fn has_blobs(&self) -> bool {
+        let head = self.host.head().ok().and_then(|head| self.host.block(head.hash).ok().flatten());
+        head.is_some_and(|block| block.excess_blob_gas.is_some())
     }
 }
 
