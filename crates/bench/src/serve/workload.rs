@@ -243,14 +243,18 @@ fn measure(
     for _ in 0..options.rounds {
         for Entry { server, warm_up, load, row } in &mut entries {
             // Outside the measurement the reply is unpacked and read; inside, its length tells.
-            match load.probe() {
+            // After the warm-up: a server's second body may be another than its first, see `Splice`.
+            let warm = load.probe().and_then(|_| {
+                Load { time: *warm_up, body_bytes: None, ..load.clone() }.run();
+                load.probe()
+            });
+            match warm {
                 Ok(bytes) => load.body_bytes = Some(bytes),
                 Err(failure) => {
                     row.failures.count(failure);
                     continue;
                 }
             }
-            Load { time: *warm_up, ..load.clone() }.run();
             let before = server.cpu();
             let seen = load.run();
             let spent = server.cpu().zip(before).map(|(after, before)| after - before);
