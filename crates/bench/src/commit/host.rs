@@ -52,7 +52,9 @@ impl CommittingHost {
 
     /// Makes the block canonical and says so; the moment it did.
     pub(super) fn commit(&self, bundle: BundleSlice) -> Instant {
-        self.changing().head = self.block_ref();
+        // Who looks at the head in between waits for the notification to be out (contract, 6).
+        let mut changing = self.changing();
+        changing.head = self.block_ref();
         let block = CommittedBlock { block: Arc::clone(&self.block), bundle: Some(bundle) };
         let now = Instant::now();
         // A listener that has gone shows as a block that is never served.
