@@ -30,6 +30,10 @@ pub struct Launched {
     pub provider: Provider,
     /// Where the node's own HTTP listens, if it does.
     pub http: Option<SocketAddr>,
+    /// Where its WebSocket listens, if it does.
+    pub ws: Option<SocketAddr>,
+    /// The socket of its IPC, if it has one.
+    pub ipc: Option<String>,
     /// Where the engine API listens.
     pub engine: SocketAddr,
     /// Ends with the node.
@@ -62,7 +66,17 @@ pub async fn launch(
         .with_add_ons(EthereumAddOns::default().with_rpc_middleware(prestate.layer()));
     let handle = install(builder, &prestate).launch_with_debug_capabilities().await?;
     let servers = &handle.node.add_ons_handle.rpc_server_handles;
-    let (http, engine) = (servers.rpc.http_local_addr(), servers.auth.local_addr());
+    let (http, ws) = (servers.rpc.http_local_addr(), servers.rpc.ws_local_addr());
+    let (ipc, engine) = (servers.rpc.ipc_endpoint(), servers.auth.local_addr());
     let provider = handle.node.provider.clone();
-    Ok(Launched { prestate, provider, http, engine, exit: Box::pin(handle.wait_for_node_exit()) })
+    let stopping = prestate.clone();
+    let exit = Box::pin(async move {
+        handle.wait_for_node_exit().await?;
+        // Which of the node's tasks ends first decides what it says of the others.
+        match stopping.fatal() {
+            Some(reason) => Err(eyre::eyre!("{reason}")),
+            None => Ok(()),
+        }
+    });
+    Ok(Launched { prestate, provider, http, ws, ipc, engine, exit })
 }

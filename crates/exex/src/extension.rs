@@ -70,7 +70,7 @@ impl Prestate {
         let shared = self.shared;
         if let Some(reason) = shared.args.short_retention() {
             if shared.args.strict {
-                eyre::bail!("prestate: {reason} (--prestate.retention)");
+                return Err(shared.give_up(&format!("{reason}: --prestate.retention")));
             }
             let remedy = "name at least 64 blocks with --prestate.retention";
             shared.health.report(Area::Retention, reason, remedy);
@@ -153,6 +153,12 @@ impl Prestate {
     /// How the pipeline stands, while one runs.
     pub fn pipeline_status(&self) -> Option<PipelineStatus> {
         Some(self.shared.pipeline()?.status())
+    }
+
+    /// Why the node was stopped, if it was for `--prestate.strict`. A node that stops for an
+    /// extension may well report success.
+    pub fn fatal(&self) -> Option<&str> {
+        self.shared.fatal()
     }
 
     /// The node as a host, once its extension was started.

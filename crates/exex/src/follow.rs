@@ -10,12 +10,13 @@ use crate::{
 use alloy_eips::BlockNumHash;
 use futures_util::{FutureExt, StreamExt};
 use prestate_host::Host;
-use prestate_pipeline::StartError;
+use prestate_pipeline::{BackfillError, StartError};
 use prestate_store::{OpenError, SpaceState};
 use prestate_types::BlockRef;
 use reth_ethereum::{
     EthPrimitives,
     exex::{ExExContext, ExExEvent, ExExHead, ExExNotification},
+    network::api::NetworkInfo,
     node::api::{FullNodeComponents, NodeTypes},
 };
 use std::{
@@ -35,6 +36,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(1);
 /// Behind the node by so many blocks it is told: ten minutes of mainnet, as fast chains catch up.
 const MAX_LAG_BLOCKS: u64 = 50;
+/// Blocks of long runs whose transactions are done by themselves: a full node keeps the states of
+/// its last 10,064.
+const MAX_OWED_BLOCKS: u64 = 10_000;
 
 /// Why following ended. It starts anew.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +93,7 @@ where
             let _ = tokio::task::spawn_blocking(move || session.pipeline.shutdown()).await;
         }
         if shared.args.strict {
-            eyre::bail!("prestate: {reason} (--prestate.strict)");
+            return Err(shared.give_up(&reason));
         }
         if started.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -117,6 +121,8 @@ struct Follow<'a, Node: FullNodeComponents<Types: NodeTypes<Primitives = EthPrim
     /// What the node was last told, and is told again.
     finished: BlockNumHash,
     backfill: Option<RangeInclusive<u64>>,
+    /// Heights of runs that came without their transactions' diffs.
+    owed: Option<RangeInclusive<u64>>,
 }
 
 /// An archive being opened.
@@ -132,7 +138,7 @@ where
         // Genesis never claims too much.
         let finished = home.genesis;
         let backfill = shared.args.backfill.as_ref().map(|range| range.0.clone());
-        Self { ctx, home, shared, host, session: None, finished, backfill }
+        Self { ctx, home, shared, host, session: None, finished, backfill, owed: None }
     }
 
     async fn run(&mut self) -> Result<Infallible, Ended> {
@@ -250,18 +256,33 @@ where
         self.ctx.set_notifications_with_head(ExExHead { block });
     }
 
-    fn told(&self, told: &ExExNotification<EthPrimitives>) {
+    fn told(&mut self, told: &ExExNotification<EthPrimitives>) {
         let dropped: Vec<_> = notify::dropped(told).collect();
         self.host.keep_aside(&dropped);
-        let max_run = self.shared.args.pipeline_config().max_in_flight_blocks;
+        self.owe(told);
         if let Some(session) = &self.session
-            && let Some(notification) = notify::notification(told, max_run)
+            && let Some(notification) = notify::notification(told)
             && let Err(TrySendError::Full(_)) = session.notifications.try_send(notification)
         {
             // The pipeline asks the node for its head every few seconds in any case.
             metrics::counter!("prestate_notifications_dropped_total").increment(1);
         }
         self.finish();
+    }
+
+    /// Notes a run too long to be executed at once, as far as a node keeps states: the
+    /// transactions of its blocks are done when the node has synced.
+    fn owe(&mut self, told: &ExExNotification<EthPrimitives>) {
+        let Some(chain) = told.committed_chain() else { return };
+        if chain.len() <= self.shared.args.pipeline_config().max_told_blocks {
+            return;
+        }
+        let (first, last) = chain.range().into_inner();
+        let lowest = first.max(last.saturating_sub(MAX_OWED_BLOCKS - 1));
+        // Runs follow each other.
+        let joined = self.owed.take().filter(|owed| *owed.end() + 1 >= first);
+        let lowest = joined.map_or(lowest, |owed| *owed.start());
+        self.owed = Some(lowest.max(last.saturating_sub(MAX_OWED_BLOCKS - 1))..=last);
     }
 
     /// The node goes on sending what is new; what is missing is healed.
@@ -288,17 +309,22 @@ where
         let _ = self.ctx.events.send(ExExEvent::FinishedHeight(self.finished));
     }
 
-    /// Starts the back-fill asked for, once the chain reaches up to it.
+    /// Starts the back-fill asked for, once the chain reaches up to it, then the one that long runs
+    /// ask for, once the node has synced: before, it answers about states in between wrongly
+    /// (reth #21571).
     fn fill_back(&mut self) {
         let Some(session) = self.session.as_ref().filter(|session| session.durable) else { return };
-        let Some(range) = self.backfill.clone() else { return };
-        if session.pipeline.head().is_none_or(|head| head.number < *range.start()) {
-            return;
-        }
-        self.backfill = None;
+        let Some(head) = session.pipeline.head() else { return };
+        let asked = self.backfill.take_if(|range| *range.start() <= head.number);
+        let syncing = self.ctx.network().is_syncing();
+        let due = |range: &mut RangeInclusive<u64>| !syncing && *range.end() <= head.number;
+        let Some(range) = asked.clone().or_else(|| self.owed.take_if(due)) else { return };
         let (from, to) = (*range.start(), *range.end());
-        match session.pipeline.backfill(range) {
+        match session.pipeline.backfill(range.clone()) {
             Ok(_) => tracing::info!(target: "prestate", from, to, "back-fill started"),
+            // One at a time.
+            Err(BackfillError::Running { .. }) if asked.is_some() => self.backfill = asked,
+            Err(BackfillError::Running { .. }) => self.owed = Some(range),
             Err(error) => {
                 let remedy = "correct --prestate.backfill and start the node again";
                 self.shared.health.report(Area::Backfill, error.to_string(), remedy);

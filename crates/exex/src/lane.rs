@@ -62,8 +62,9 @@ pub(crate) fn start(
 ) -> (watch::Receiver<Option<SocketAddr>>, Result<(), LaneError>) {
     let (bound, addr) = watch::channel(None);
     let (first, attempted) = std::sync::mpsc::sync_channel(1);
-    let (shared, runtime) = (shared.clone(), shared.runtime());
-    runtime.spawn(async move {
+    let (sharing, runtime) = (shared.clone(), shared.runtime());
+    let lane = runtime.spawn(async move {
+        let shared = sharing;
         let mut stop = shared.stopping();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -90,6 +91,7 @@ pub(crate) fn start(
             }
         }
     });
+    shared.serves(lane);
     // Binding does not wait for anything.
     let attempt = attempted.recv_timeout(Duration::from_secs(5)).unwrap_or(Ok(()));
     (addr, attempt)

@@ -4,24 +4,13 @@ use reth_ethereum::{EthPrimitives, exex::ExExNotification, provider::Chain};
 use std::sync::Arc;
 
 /// A notification of the node as the pipeline takes it. `None` if it tells of nothing.
-///
-/// A run of at most `max_run` blocks is told block by block, with what it changed. Of a longer one
-/// (the node syncs in stages) only the newest block is told: the pipeline finds the way there
-/// itself, or starts anew above and leaves the rest to a back-fill.
-pub fn notification(
-    told: &ExExNotification<EthPrimitives>,
-    max_run: usize,
-) -> Option<Notification> {
+pub fn notification(told: &ExExNotification<EthPrimitives>) -> Option<Notification> {
     let old = told.reverted_chain().map(|chain| references(&chain)).unwrap_or_default();
-    let run = told.committed_chain();
-    let cut = run.as_ref().is_some_and(|chain| chain.len() > max_run);
-    let new = run.map(|chain| committed(&chain, max_run)).unwrap_or_default();
+    let new = told.committed_chain().map(|chain| committed(&chain)).unwrap_or_default();
     // The node calls it a reorg even if nothing replaced the old blocks (reth #26674).
     match (old.is_empty(), new.is_empty()) {
         (true, true) => None,
         (true, false) => Some(Notification::Committed(new)),
-        // Both sides of a reorg start at the same height, which a run cut short does not.
-        (false, false) if cut => Some(Notification::Committed(new)),
         (false, true) => Some(Notification::Reverted { old }),
         (false, false) => Some(Notification::Reorged { old, new }),
     }
@@ -31,11 +20,7 @@ fn references(chain: &Chain<EthPrimitives>) -> Vec<BlockRef> {
     chain.blocks_iter().map(|block| BlockRef::new(block.number, block.hash())).collect()
 }
 
-fn committed(chain: &Chain<EthPrimitives>, max_run: usize) -> Vec<CommittedBlock> {
-    if chain.len() > max_run {
-        let newest = chain.blocks().values().next_back().cloned();
-        return newest.map(|block| CommittedBlock { block, bundle: None }).into_iter().collect();
-    }
+fn committed(chain: &Chain<EthPrimitives>) -> Vec<CommittedBlock> {
     let blocks = chain.blocks_iter().cloned();
     let bundle = &chain.execution_outcome().bundle;
     // One entry of reverts a block is what a block's part is cut out by. Its numbers are those of

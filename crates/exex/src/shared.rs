@@ -5,12 +5,18 @@ use prestate_pipeline::PipelineHandle;
 use std::{
     io,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::watch,
-    task::AbortHandle,
+    task::{AbortHandle, JoinHandle},
 };
+
+/// How long a stop waits for requests under way, and for threads that read the database. The node
+/// waits five seconds in all.
+const LANE_PATIENCE: Duration = Duration::from_secs(3);
+const THREADS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the extension, the lane and the node's transports share.
 #[derive(Debug)]
@@ -19,20 +25,24 @@ pub(crate) struct Shared {
     pub(crate) health: Arc<Health>,
     pub(crate) current: Arc<Current>,
     threads: Threads,
+    handle: Handle,
     host: OnceLock<Arc<dyn Host>>,
     pipeline: Mutex<Option<PipelineHandle>>,
     housekeeper: Mutex<Option<AbortHandle>>,
+    lane: Mutex<Option<JoinHandle<()>>>,
+    /// Why the node was stopped, if that was us.
+    fatal: OnceLock<String>,
     stop: watch::Sender<bool>,
 }
 
 /// A runtime apart from the node's, so that traffic never slows block import.
 #[derive(Debug)]
-struct Threads(Option<Runtime>);
+struct Threads(Mutex<Option<Runtime>>);
 
 impl Drop for Threads {
     fn drop(&mut self) {
         // May happen on a thread that must not wait.
-        if let Some(runtime) = self.0.take() {
+        if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();
         }
     }
@@ -51,21 +61,35 @@ impl Shared {
             args,
             current: Arc::new(Current::new(health.clone())),
             health,
-            threads: Threads(Some(runtime)),
+            handle: runtime.handle().clone(),
+            threads: Threads(Mutex::new(Some(runtime))),
             host: OnceLock::new(),
             pipeline: Mutex::default(),
             housekeeper: Mutex::default(),
+            lane: Mutex::default(),
+            fatal: OnceLock::new(),
             stop: watch::Sender::new(false),
         })
     }
 
     /// The runtime of lane and replays.
     pub(crate) fn runtime(&self) -> Handle {
-        match &self.threads.0 {
-            Some(runtime) => runtime.handle().clone(),
-            // It is taken when dropped only.
-            None => Handle::current(),
-        }
+        self.handle.clone()
+    }
+
+    /// The task that is to end before the runtime does.
+    pub(crate) fn serves(&self, lane: JoinHandle<()>) {
+        *self.lane.lock() = Some(lane);
+    }
+
+    /// Notes why the node is to stop; returns it as the error that stops it.
+    pub(crate) fn give_up(&self, reason: &str) -> eyre::Report {
+        let reason = self.fatal.get_or_init(|| format!("prestate: {reason} (--prestate.strict)"));
+        eyre::eyre!("{reason}")
+    }
+
+    pub(crate) fn fatal(&self) -> Option<&str> {
+        self.fatal.get().map(String::as_str)
     }
 
     /// The node, once its extension is started. There is one a process.
@@ -92,7 +116,8 @@ impl Shared {
         self.pipeline.lock().clone()
     }
 
-    /// Ends the lane and the pipeline: what is under way becomes durable. Blocks the caller.
+    /// Ends the lane and the pipeline: what is under way becomes durable, and nothing here reads the
+    /// node's database after. Blocks the caller.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
         if let Some(housekeeper) = self.housekeeper.lock().take() {
@@ -104,6 +129,12 @@ impl Shared {
         }
         // What answers holds the node's database.
         self.current.clear();
+        let lane = self.lane.lock().take();
+        let Some(runtime) = self.threads.0.lock().take() else { return };
+        if let Some(lane) = lane {
+            let _ = runtime.block_on(async { tokio::time::timeout(LANE_PATIENCE, lane).await });
+        }
+        runtime.shutdown_timeout(THREADS_PATIENCE);
     }
 
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {

@@ -28,7 +28,7 @@ async fn a_node_keeps_the_contract_of_hosts() {
     let mut changes = provider.canonical_state_stream();
     tokio::spawn(async move {
         while let Some(change) = changes.next().await {
-            let change = notification(&ExExNotification::from(change), 64).unwrap();
+            let change = notification(&ExExNotification::from(change)).unwrap();
             told.send(change).await.unwrap();
         }
     });

@@ -23,7 +23,12 @@ use reth_ethereum::{
 };
 use reth_rpc_server_types::{RethRpcModule, RpcModuleSelection};
 use serde_json::{Value, json};
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 
 /// How long anything is waited for that is bound to happen.
@@ -48,9 +53,23 @@ pub(crate) struct Node {
     pub(crate) http: SocketAddr,
     pub(crate) host: Arc<dyn Host>,
     runtime: Runtime,
-    /// After it in the order of dropping.
-    _folder: Option<TempDir>,
     time: u64,
+    /// After all that holds the node's database, in the order of dropping.
+    _closed: Closed,
+    _folder: Option<TempDir>,
+}
+
+/// Waits until a node's database is closed: a process that ends before aborts in RocksDB. Whatever
+/// holds the database holds the node's chain specification too.
+struct Closed(Weak<ChainSpec>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while self.0.strong_count() > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 impl Drop for Node {
@@ -76,7 +95,8 @@ fn config(folder: &Path) -> NodeConfig<ChainSpec> {
         datadir: MaybePlatformPath::from(folder.join("node")),
         ..DatadirArgs::default()
     };
-    let mut config = NodeConfig::test().with_chain(DEV.clone()).with_datadir_args(datadir);
+    let chain = Arc::new(ChainSpec::clone(&DEV));
+    let mut config = NodeConfig::test().with_chain(chain).with_datadir_args(datadir);
     config.network.discovery.disable_discovery = true;
     config.with_rpc(rpc)
 }
@@ -93,6 +113,7 @@ impl Node {
     /// Starts a node on a folder.
     pub(crate) async fn start_in(folder: &Path, flags: &[&str]) -> eyre::Result<Self> {
         let config = config(folder);
+        let closed = Closed(Arc::downgrade(&config.chain));
         let runtime = Runtime::test();
         let version = ClientVersion::default();
         let database = init_db(config.datadir().db(), DatabaseArguments::new(version))?;
@@ -105,7 +126,7 @@ impl Node {
         let http = launched.http.unwrap();
         let host = launched.prestate.host().unwrap();
         let time = DEV.genesis.timestamp;
-        Ok(Self { launched, http, host, runtime, _folder: None, time })
+        Ok(Self { launched, http, host, runtime, time, _closed: closed, _folder: None })
     }
 
     /// Where the lane listens.

@@ -139,6 +139,35 @@ async fn a_bundle_that_does_not_fit_is_not_believed() {
     assert_eq!(node.prestate.pipeline_status().unwrap().failed.len(), 0);
 }
 
+/// A node that syncs in stages tells of many blocks at once: their diffs are there at once, those of
+/// their transactions by and by, without being asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_runs_are_kept_at_once_and_filled_in_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive");
+    let mut node = Node::start(&path).await;
+    let blocks = children(&node.genesis(), 1, 300);
+    node.commit(&blocks[..100]).await;
+    node.durable(&blocks[99]).await;
+    node.commit(&blocks[100..]).await;
+    node.durable(&blocks[299]).await;
+    let filled = || {
+        let backfill = node.prestate.pipeline_status()?.backfill?;
+        backfill.finished.then_some(backfill)
+    };
+    let backfill = loop {
+        match filled() {
+            Some(backfill) => break backfill,
+            None => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        }
+    };
+    assert_eq!((backfill.from, backfill.to), (101, 300), "{backfill:?}");
+    assert_eq!((backfill.written, backfill.failed), (200, 0), "{backfill:?}");
+    drop(node);
+    let archive = open(&path).await;
+    assert_eq!(archive.facts_held(1..=300).unwrap(), 300);
+}
+
 /// A stale block told late changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_canonical_is_not_followed() {
