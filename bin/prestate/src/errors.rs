@@ -43,6 +43,8 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     BenchServe(#[from] prestate_bench::ServeError),
     #[error(transparent)]
+    BenchResync(#[from] prestate_bench::ResyncBenchError),
+    #[error(transparent)]
     ArchiveOpen(#[from] prestate_store::OpenError),
     #[error(transparent)]
     Replica(#[from] prestate_rpc::ArchiveHostError),

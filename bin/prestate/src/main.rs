@@ -10,6 +10,7 @@ mod errors;
 mod follow;
 mod replay;
 mod serve;
+mod shape;
 mod source;
 mod telemetry;
 mod watch;

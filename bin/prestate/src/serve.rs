@@ -1,7 +1,7 @@
-use crate::{errors::CommandError, telemetry};
+use crate::{errors::CommandError, shape::Shape, telemetry};
 use clap::Args;
 use prestate_host::Host;
-use prestate_lane::{JwtSecret, Lane, LaneConfig};
+use prestate_lane::{JwtSecret, Lane, LaneConfig, LaneError};
 use prestate_rpc::{Joined, Rpc, RpcConfig, Service, Sources};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -10,10 +10,16 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 
 /// Time that requests under way get when the program is told to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// Where the lane listens when clients come over a line of some shape.
+const NEAR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// How to serve; names follow Geth and reth.
 #[derive(Debug, Args)]
@@ -64,6 +70,11 @@ pub(crate) struct ServeArgs {
     /// Reproduce Geth's three artefacts that contradict the state in every prestateTracer answer
     #[arg(long)]
     geth_exact: bool,
+    /// Behave like a provider far away, to try a client against one:
+    /// `rtt=30ms,rate=100/s,bandwidth=50mbit`, or some of them. Every item of a batch counts
+    /// against the rate; the bandwidth is each connection's, each way
+    #[arg(long, value_name = "SHAPE")]
+    shape: Option<Shape>,
 }
 
 impl ServeArgs {
@@ -83,9 +94,11 @@ impl ServeArgs {
                 ..defaults
             }
         };
+        let shape = self.shape.unwrap_or_default();
+        let addr = SocketAddr::new(self.http_addr, self.http_port);
         let jwt_secret = self.http_jwtsecret.as_deref().map(JwtSecret::from_file).transpose()?;
         let lane_config = LaneConfig {
-            addr: SocketAddr::new(self.http_addr, self.http_port),
+            addr: if shape.is_far() { NEAR } else { addr },
             uds: self.http_uds,
             corsdomain: self.http_corsdomain,
             vhosts: self.http_vhosts,
@@ -109,8 +122,15 @@ impl ServeArgs {
             let rpc = Rpc::new(sources, rpc_config);
             tokio::spawn(rpc.clone().keep_house());
             let service = Joined::new(Arc::new(rpc), []).preferring(before);
-            let running = Lane::bind(lane_config, Arc::new(service)).await?;
-            let url = format!("http://{}", running.local_addr());
+            let running = Lane::bind(lane_config, shape.limit(Arc::new(service))).await?;
+            let mut served_at = running.local_addr();
+            if shape.is_far() {
+                let bind = |source| LaneError::Bind { addr, source };
+                let listener = TcpListener::bind(addr).await.map_err(bind)?;
+                let near = std::mem::replace(&mut served_at, listener.local_addr().map_err(bind)?);
+                tokio::spawn(shape.carry_to(listener, near));
+            }
+            let url = format!("http://{served_at}");
             eprintln!("{}", banner(&url));
             stopped().await?;
             running.shutdown(SHUTDOWN_GRACE).await;

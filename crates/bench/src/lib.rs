@@ -9,8 +9,10 @@ mod encode;
 mod fill;
 mod outcome;
 mod report;
+mod resync;
 mod serve;
 mod stats;
+mod storage;
 
 pub use archive::{ArchiveBenchError, ArchiveBenchOptions, ArchiveReport, Sizes, archive};
 pub use commit::{CommitError, CommitReport, CommitRow, commit};
@@ -21,6 +23,10 @@ pub use report::{
     Bar, Better, Change, Column, Machine, Plot, PlotKind, Report, ReportError, Reported, Row,
     SCHEMA, Series, Table, compare, without_secrets,
 };
+pub use resync::{
+    Cell, Coding, Crossing, EndpointUrl, Endpoints, Question, ResyncBenchError, ResyncOptions,
+    ResyncReport, Slot, Timed, resync,
+};
 pub use serve::{
     Climb, Endpoint, EndpointError, FirstReplies, FirstRow, HeavyFill, LadderOptions, LadderReport,
     Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport, ServeRow,
@@ -28,3 +34,4 @@ pub use serve::{
     run_traced, serve,
 };
 pub use stats::median;
+pub use storage::{StorageOptions, StorageReport, storage};

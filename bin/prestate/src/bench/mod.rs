@@ -1,8 +1,10 @@
 mod archive;
 mod blocks;
 mod commit;
+mod resync;
 mod rival;
 mod serve;
+mod storage;
 
 use crate::{errors::CommandError, replay::progress};
 use blocks::RoundsArgs;
@@ -41,6 +43,11 @@ enum Workload {
     Serve(serve::ServeArgs),
     /// Replies of 30 KB at rising rates, times corrected for coordinated omission, with rivals
     Ladder(serve::LadderArgs),
+    /// How slots are repaired soonest and cheapest: traces, point reads, our own namespace; against
+    /// any endpoint, or a dev chain made to behave like one
+    Resync(resync::ResyncArgs),
+    /// What one prestate_getStorage takes next to a batch of eth_getStorageAt of the same slots
+    Storage(storage::StorageArgs),
     /// What changed between two reports beyond noise
     Compare(CompareArgs),
     /// One of the servers of `serve`, in a process of its own
@@ -77,6 +84,8 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
         Workload::Commit(args) => print(&commit::run(args)?, out)?,
         Workload::Serve(args) => print(&serve::run_serve(args)?, out)?,
         Workload::Ladder(args) => print(&serve::run_ladder(&args)?, out)?,
+        Workload::Resync(args) => print(&resync::run(args)?, out)?,
+        Workload::Storage(args) => print(&storage::run(args)?, out)?,
         Workload::Compare(args) => {
             let changes = compare(&Report::read(&args.before)?, &Report::read(&args.after)?);
             for change in &changes {
@@ -113,10 +122,8 @@ fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), C
     Ok(())
 }
 
-/// `--seconds`
-fn time(seconds: f64) -> Result<Duration, CommandError> {
-    if !seconds.is_finite() || seconds <= 0.0 {
-        return Err(CommandError::Usage(format!("--seconds {seconds}: more than 0 is wanted")));
-    }
-    Ok(Duration::from_secs_f64(seconds))
+/// Seconds given by a flag.
+fn time(flag: &str, seconds: f64) -> Result<Duration, CommandError> {
+    let time = Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero());
+    time.ok_or_else(|| CommandError::Usage(format!("{flag} {seconds}: more than 0 is wanted")))
 }

@@ -64,7 +64,7 @@ pub(super) fn run_serve(args: ServeArgs) -> Result<ServeReport, CommandError> {
         block: args.block,
         number,
         connections: args.connections,
-        time: time(args.seconds)?,
+        time: time("--seconds", args.seconds)?,
         rounds: args.rounds.max(1),
         heavy_transactions: args.heavy,
         running: args.rivals.iter().map(|given| named(given)).collect::<Result<_, _>>()?,
@@ -73,9 +73,12 @@ pub(super) fn run_serve(args: ServeArgs) -> Result<ServeReport, CommandError> {
 
 pub(super) fn run_ladder(args: &LadderArgs) -> Result<LadderReport, CommandError> {
     let exe = exe()?;
-    let hold = if args.hold == 0.0 { Duration::ZERO } else { time(args.hold)? };
-    let steps =
-        LadderOptions { time: time(args.seconds)?, connections: args.connections.max(1), hold };
+    let hold = if args.hold == 0.0 { Duration::ZERO } else { time("--hold", args.hold)? };
+    let steps = LadderOptions {
+        time: time("--seconds", args.seconds)?,
+        connections: args.connections.max(1),
+        hold,
+    };
     Ok(ladder(&exe, &steps)?)
 }
 

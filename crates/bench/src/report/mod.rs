@@ -6,6 +6,7 @@ mod markdown;
 mod plot;
 mod secret;
 mod studies;
+mod terminal;
 
 pub use compare::{Change, compare};
 pub use machine::Machine;

@@ -88,3 +88,16 @@ fn the_middle_of_figures() {
     assert_eq!(middle(&[3.0, 1.0, 2.0]), Some(2.0));
     assert_eq!(middle(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
 }
+
+#[test]
+fn a_table_is_aligned_on_a_terminal() {
+    let mut table = report(&[4.0, 5.0, 6.0]).tables.remove(0);
+    table.rows.push(Row { name: "a rival's".to_owned(), cells: vec![vec![1234.5], vec![]] });
+    assert_eq!(
+        table.text(),
+        "hits: Replies of one block.\n\
+         server     CPU a reply, ms  replies, 1/s\n\
+         ours                     5           200\n\
+         a rival's             1234             -"
+    );
+}

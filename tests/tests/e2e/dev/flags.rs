@@ -58,9 +58,29 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         (&["--traffic", "1", "--traffic-shape", "odd"], "expected `steady` or `heavy`"),
         (&["--traffic", "1", "--traffic-shape", "heavy", "--gas-limit", "30000000"], "gas limit"),
         (&["--seed", "1"], "--traffic"),
+        (&["--shape", "rtt=30"], "`rtt=30`: rtt=30ms or up to 10s is wanted"),
+        (&["--shape", "rate=0/s"], "rate=100/s, at least 1/s is wanted"),
     ] {
         let ran = prestate([&["dev", "--port", "0"], args].concat());
         assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
         assert!(ran.stderr.contains(text), "{args:?}: {}", ran.stderr);
     }
+}
+
+/// A provider's habits: a round trip, and each item of a batch above the rate refused by itself.
+#[test]
+fn a_shape_makes_it_answer_as_a_provider_does() {
+    let server = Server::start(["--shape", "rtt=40ms,rate=3/s,bandwidth=80mbit"]);
+    let item = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "eth_blockNumber" });
+    let batch: Value = (0..40).map(item).collect();
+    let started = std::time::Instant::now();
+    let answers = server.client().post(batch.to_string().as_bytes()).expect("an answer");
+    assert!(started.elapsed().as_millis() >= 80, "one trip to connect, one to ask");
+    let answers: Vec<Value> = serde_json::from_str(&answers).expect("a batch");
+    let refused: Vec<_> = answers.iter().filter_map(|answer| answer.get("error")).collect();
+    assert!(refused.len() < 40, "the bucket is full at first");
+    assert!(refused.len() >= 30, "{refused:?}");
+    assert!(refused.iter().all(|error| error["code"] == -32005
+        && error["message"] == "rate limit exceeded: 3 calls a second"
+        && error["data"]["limit"] == "callsPerSecond"));
 }
