@@ -6,7 +6,7 @@ use prestate_store::EncodedBlock;
 use prestate_types::{BlockFacts, BlockRef, BlockSummary, Codes, StateDiff};
 use std::{
     ops::ControlFlow,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -130,17 +130,36 @@ fn unguarded(
         txs.push(tx);
         ControlFlow::Continue(())
     })?;
-    check_header(host.spec(), &block, replayed.finished.outcome())?;
     let state = host.state_after(parent)?;
     // Also for the codes that the diff speaks of.
     let own = match committed {
         Some(_) => replayed.bundle_diff(&*state)?.diff,
         None => replayed.block_diff(&*state)?.diff,
     };
-    let facts = replayed.facts(txs);
-    let checked = check_invariant(&facts, committed.unwrap_or(&own));
+    // The header's roots and what is made of the parts need nothing of each other, and consumers
+    // wait for both: 1.0 and 1.5 ms of a 4.6 MB block.
+    let (spec, replayed_block, outcome) = (host.spec(), &block, replayed.finished.outcome());
+    let (header, made) = std::thread::scope(|scope| {
+        let header = scope.spawn(|| check_header(spec, replayed_block, outcome));
+        let made = made(at, replayed.facts(txs), committed.unwrap_or(&own));
+        (header.join(), made)
+    });
     metrics::stage("execute", started.elapsed());
-    checked?;
+    header.unwrap_or_else(|panic| resume_unwind(panic))?;
+    let Made { facts, diff, encoded } = made?;
+    Ok(TracedBlock { facts: facts.into(), codes: replayed.codes, diff, encoded })
+}
+
+/// What is kept of an execution.
+struct Made {
+    facts: BlockFacts,
+    diff: StateDiff,
+    encoded: EncodedBlock,
+}
+
+/// The parts held against the whole, and their record.
+fn made(at: BlockRef, facts: BlockFacts, whole: &StateDiff) -> Result<Made, BlockFailure> {
+    check_invariant(&facts, whole)?;
     // Of an account that was cleared as a whole the parts know more slots than the bundle, and the
     // archive keeps the parts.
     let diff = facts.fold();
@@ -148,7 +167,7 @@ fn unguarded(
     let encoded = EncodedBlock::of_facts(&facts)
         .map_err(|source| BlockFailure::Record { block: at, source })?;
     metrics::stage("encode", started.elapsed());
-    Ok(TracedBlock { facts: facts.into(), codes: replayed.codes, diff, encoded })
+    Ok(Made { facts, diff, encoded })
 }
 
 /// Says what went wrong with a block, with both sides where two were compared.
