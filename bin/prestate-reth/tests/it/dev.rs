@@ -38,7 +38,7 @@ async fn resume(program: &Program, workload: &mut Workload) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_examples_are_answered_on_both_ports() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::start(folder.path(), &[]);
+    let program = Program::start(folder.path(), &PACE);
     let (mut workload, deploying) = Workload::deploy(100);
     program.send(&deploying).await;
     program.send(&workload.block()).await;
