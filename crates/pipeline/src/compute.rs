@@ -159,10 +159,8 @@ struct Made {
 
 /// The parts held against the whole, and their record.
 fn made(at: BlockRef, facts: BlockFacts, whole: &StateDiff) -> Result<Made, BlockFailure> {
-    check_invariant(&facts, whole)?;
-    // Of an account that was cleared as a whole the parts know more slots than the bundle, and the
-    // archive keeps the parts.
-    let diff = facts.fold();
+    // As the parts have it, which the archive keeps.
+    let diff = check_invariant(&facts, whole)?;
     let started = Instant::now();
     let encoded = EncodedBlock::of_facts(&facts)
         .map_err(|source| BlockFailure::Record { block: at, source })?;

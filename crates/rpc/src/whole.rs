@@ -194,12 +194,12 @@ impl Shared {
             let mut replayed = shared.replayed(&block, cancel)?;
             let mut checked = check(&replayed.facts, &replayed.diff.diff);
             if let Some(trusted) = trusted {
-                checked = checked.and_then(|()| check(&replayed.facts, trusted.diff()));
+                checked = checked.and_then(|_| check(&replayed.facts, trusted.diff()));
             }
             match checked {
                 // Of an account that was cleared as a whole the parts know more slots than the
                 // bundle, and the archive keeps the parts: one answer wherever it comes from.
-                Ok(()) => replayed.diff.diff = replayed.facts.fold(),
+                Ok(folded) => replayed.diff.diff = folded,
                 Err(fault) if want == Want::Parts => return Err(fault),
                 Err(_) => {}
             }
@@ -262,7 +262,7 @@ impl Shared {
 }
 
 /// Holds the parts against the whole: transaction diffs that do not add up are never served.
-fn check(facts: &BlockFacts, whole: &StateDiff) -> Result<(), RpcError> {
+fn check(facts: &BlockFacts, whole: &StateDiff) -> Result<StateDiff, RpcError> {
     check_invariant(facts, whole).map_err(|fault| {
         error!(target: "prestate::rpc", %fault, "invariant broken");
         do_not_add_up(facts.summary.block)
