@@ -11,7 +11,7 @@ use alloy_rpc_types_trace::geth::{PreStateConfig, TraceResult};
 use prestate_diff::{Driver, Execution, LookupInspector, ReplayError, replay};
 use prestate_host::ChainSpec;
 use prestate_host_embedded::{BlockFile, MapState};
-use prestate_types::GethOptions;
+use prestate_types::{Codes, GethOptions, TxDiff};
 use prestate_wire::{
     CodeTable, KnownCodes, MissingCode, Rope, RopeBuilder, TraceList, write_geth_diff,
 };
@@ -220,6 +220,37 @@ pub(crate) fn run_ours(
             Ok(out.finish())
         }
     }
+}
+
+/// The block executed for its diffs, which are not written.
+pub(crate) fn run_diffs(
+    execution: Execution<'_>,
+    parent: &Arc<MapState>,
+) -> Result<(Vec<TxDiff>, Codes), EncodeError> {
+    let mut txs = Vec::with_capacity(execution.block.body().transactions.len());
+    let ran = replay(execution, Arc::clone(parent), &mut (), |tx, _| {
+        txs.push(tx);
+        ControlFlow::Continue(())
+    })?;
+    Ok((txs, ran.codes))
+}
+
+/// Their JSON.
+pub(crate) fn write_diffs(
+    txs: &[TxDiff],
+    codes: &Codes,
+    table: &CodeTable,
+) -> Result<Rope, EncodeError> {
+    let codes = KnownCodes::new(table, codes);
+    let mut out = RopeBuilder::new();
+    let mut list = TraceList::open(&mut out);
+    for tx in txs {
+        list.result(&mut out, &tx.hash);
+        write_geth_diff(&mut out, tx, GethOptions::default(), &codes)?;
+        list.end_entry(&mut out);
+    }
+    list.close(&mut out);
+    Ok(out.finish())
 }
 
 fn run_rival(execution: Execution<'_>, parent: &Arc<MapState>) -> Result<Vec<u8>, EncodeError> {

@@ -2,9 +2,9 @@
 //! libdeflate over the whole text.
 
 use crate::{
-    encode::{EncodeError, run_ours},
+    encode::{EncodeError, run_diffs, run_ours, write_diffs},
     median,
-    report::{Bar, Better, Column, Reported, Row, Table, middle},
+    report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table, middle},
     stats::millis,
 };
 use libdeflater::{CompressionLvl, Compressor};
@@ -26,6 +26,10 @@ pub struct FillRow {
     pub number: u64,
     /// Bytes of JSON.
     pub json_bytes: u64,
+    /// Executing the block for its diffs, before the first body can be made.
+    pub execute: Vec<Duration>,
+    /// Writing their JSON.
+    pub encode: Vec<Duration>,
     /// Making our gzip body of a fresh block, its codes compressed before.
     pub ours: Vec<Duration>,
     /// The same with none of its codes seen before.
@@ -77,6 +81,8 @@ impl Reported for FillReport {
             name: row.number.to_string(),
             cells: vec![
                 vec![row.json_bytes as f64],
+                millis(&row.execute),
+                millis(&row.encode),
                 millis(&row.ours),
                 millis(&row.cold),
                 millis(&row.one_shot),
@@ -87,12 +93,15 @@ impl Reported for FillReport {
         });
         vec![Table {
             name: "fill".to_owned(),
-            about: "The first gzip body of a fresh block: with its codes compressed before, with \
-                    none of them seen before, and by libdeflate level 1 over the whole text."
+            about: "The first gzip body of a fresh block: executing it and writing its JSON, then \
+                    compressing that, with its codes compressed before, with none of them seen \
+                    before, and by libdeflate level 1 over the whole text."
                 .to_owned(),
             rows_are: "block".to_owned(),
             columns: vec![
                 Column::new("JSON", "bytes", None),
+                ms("execution with diffs"),
+                ms("writing JSON"),
                 ms("ours"),
                 ms("ours, codes new"),
                 ms("libdeflate 1"),
@@ -101,6 +110,32 @@ impl Reported for FillReport {
                 bytes("memory"),
             ],
             rows: rows.collect(),
+        }]
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        type Part = fn(&FillRow) -> &[Duration];
+        let parts: [(_, Part); 3] = [
+            ("execute", |row| &row.execute),
+            ("encode", |row| &row.encode),
+            ("compress", |row| &row.ours),
+        ];
+        let series = parts.map(|(name, part)| Series {
+            name: name.to_owned(),
+            points: (0u32..)
+                .zip(&self.rows)
+                .map(|(at, row)| (f64::from(at), median(part(row)).as_secs_f64() * 1e3))
+                .collect(),
+        });
+        // Whole numbers would not fit beside each other.
+        let names = self.rows.iter().map(|row| format!("{:.1}", row.number as f64 / 1e6));
+        vec![Plot {
+            name: "fill-time".to_owned(),
+            title: "From a block to its first gzip body, codes known".to_owned(),
+            x: "block, millions".to_owned(),
+            y: "ms".to_owned(),
+            kind: PlotKind::Stacked(names.collect()),
+            series: series.into(),
         }]
     }
 
@@ -169,6 +204,8 @@ pub fn fill(
         let mut row = FillRow {
             number: block.number,
             json_bytes: rope.len(),
+            execute: Vec::new(),
+            encode: Vec::new(),
             ours: Vec::new(),
             cold: Vec::new(),
             one_shot: Vec::new(),
@@ -177,7 +214,12 @@ pub fn fill(
             held_bytes,
         };
         for _ in 0..rounds {
-            let fresh = run_ours(execution, parent, &table)?;
+            let (time, diffs) = timed(|| run_diffs(execution, parent));
+            let (txs, codes) = diffs?;
+            row.execute.push(time);
+            let (time, fresh) = timed(|| write_diffs(&txs, &codes, &table));
+            let fresh = fresh?;
+            row.encode.push(time);
             let (time, bytes) = timed(|| gzip(&fresh));
             row.ours.push(time);
             row.ours_bytes = bytes;
@@ -235,9 +277,11 @@ impl fmt::Display for FillReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:>9} {:>10} {:>8} {:>8} {:>11} {:>7} {:>9} {:>7} {:>8}",
+            "{:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>11} {:>7} {:>9} {:>7} {:>8}",
             "block",
             "JSON",
+            "exec. ms",
+            "write ms",
             "ours ms",
             "cold ms",
             "libdefl. ms",
@@ -250,9 +294,11 @@ impl fmt::Display for FillReport {
         for row in &self.rows {
             writeln!(
                 f,
-                "{:>9} {:>10} {:>8.2} {:>8.2} {:>11.2} {:>6.1}x {:>8.2}x {:>6.3}x {:>7.1}%",
+                "{:>9} {:>10} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>11.2} {:>6.1}x {:>8.2}x {:>6.3}x {:>7.1}%",
                 row.number,
                 row.json_bytes,
+                ms(&row.execute),
+                ms(&row.encode),
                 ms(&row.ours),
                 ms(&row.cold),
                 ms(&row.one_shot),
@@ -268,5 +314,34 @@ impl fmt::Display for FillReport {
             "median: {less:.1}x less time than libdeflate 1, {size:.3}x its size, memory {:.1}% of JSON",
             memory * 100.0
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::heavy_block;
+
+    #[test]
+    fn a_body_made_step_by_step_is_that_of_one_pass() {
+        let (spec, file) = heavy_block(40).unwrap();
+        let (block, parent) = (&file.block, Arc::new(file.prestate.clone()));
+        let (execution, table) = (Execution { spec: &spec, block }, CodeTable::new());
+        let (txs, codes) = run_diffs(execution, &parent).unwrap();
+        let (apart, at_once) =
+            (write_diffs(&txs, &codes, &table), run_ours(execution, &parent, &table));
+        assert_eq!(txs.len(), 40);
+        assert_eq!(apart.unwrap().to_vec(), at_once.unwrap().to_vec());
+
+        let report = fill(&spec, vec![file], 2, || {}).unwrap();
+        let [row] = &report.rows[..] else { panic!("one block, {} rows", report.rows.len()) };
+        for times in [&row.execute, &row.encode, &row.ours, &row.cold, &row.one_shot] {
+            assert!(times.len() == 2 && times.iter().all(|time| *time > Duration::ZERO));
+        }
+        let [plot] = &report.plots()[..] else { panic!("one picture") };
+        let parts: Vec<_> = plot.series.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(parts, ["execute", "encode", "compress"]);
+        assert!(plot.series.iter().all(|part| part.points.len() == 1));
+        assert!(plot.svg().unwrap().contains("execute"));
     }
 }

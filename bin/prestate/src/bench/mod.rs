@@ -65,6 +65,10 @@ struct CompareArgs {
 
 pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
     let out = args.out.as_deref();
+    if let Some(folder) = out {
+        // Before the work, not after it.
+        Report::continued(folder, String::new())?;
+    }
     match args.workload {
         Workload::Encode(args) => {
             let (spec, files) = args.given.load()?;
@@ -106,16 +110,7 @@ fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), C
     let Some(folder) = out else { return Ok(()) };
     let arguments = std::env::args().skip(1).map(|argument| without_secrets(&argument));
     let command = arguments.collect::<Vec<_>>().join(" ");
-    let mut report = match Report::read(folder) {
-        Ok(mut earlier) => {
-            earlier.command = format!("{}; prestate {command}", earlier.command);
-            earlier
-        }
-        Err(_) if !folder.join("report.json").exists() => {
-            Report::new(format!("prestate {command}"))
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let mut report = Report::continued(folder, format!("prestate {command}"))?;
     report.add(result);
     report.beside_studies();
     report.write(folder)?;

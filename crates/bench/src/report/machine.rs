@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use std::{fs, process::Command, thread};
+use std::{fmt, fs, path::Path, process::Command, thread};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 /// What a run ran on, as far as the system tells. No names and no addresses.
@@ -35,11 +35,30 @@ impl Machine {
     }
 }
 
-/// The commit of the working folder, if it is one of this program's sources.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cores of {}", self.cores, self.processor)?;
+        if let Some(bytes) = self.memory_bytes {
+            write!(f, ", {} GiB", bytes.div_ceil(1 << 30))?;
+        }
+        write!(f, " · {}", self.system)
+    }
+}
+
+/// The commit of the working folder, if that is a clone of this program's sources; with `-dirty`
+/// at its end where files differ from it.
 pub(super) fn commit() -> Option<String> {
-    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned())
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let root = git(&["rev-parse", "--show-toplevel"])?;
+    let manifest = fs::read_to_string(Path::new(&root).join("crates/bench/Cargo.toml")).ok()?;
+    if !manifest.contains(concat!("name = \"", env!("CARGO_PKG_NAME"), "\"")) {
+        return None;
+    }
+    git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
 }
 
 /// RFC 3339, UTC, to the second.

@@ -5,23 +5,14 @@ impl Report {
     /// The report for people. Cells show the middle of their rounds.
     pub fn markdown(&self) -> String {
         let mut out = String::new();
-        let machine = &self.machine;
         // Writing to a string cannot fail.
         let _ = writeln!(out, "# prestate bench\n");
         let _ = writeln!(out, "`{}`\n", self.command);
         let commit = self.commit.as_deref().unwrap_or("unknown");
         let _ = writeln!(
             out,
-            "{} · version {}, commit {commit} · {} cores of {}{} · {}\n",
-            self.started,
-            self.version,
-            machine.cores,
-            machine.processor,
-            machine
-                .memory_bytes
-                .map(|bytes| format!(", {} GiB", bytes.div_ceil(1 << 30)))
-                .unwrap_or_default(),
-            machine.system,
+            "{} · version {}, commit {commit} · {}\n",
+            self.started, self.version, self.machine,
         );
         if !self.bars.is_empty() {
             let _ = writeln!(out, "## Bars\n\n| what | figure | bar | |\n|---|---:|---:|---|");

@@ -29,7 +29,7 @@ pub struct Report {
     pub schema: u32,
     /// Version of the program.
     pub version: String,
-    /// The commit it was built from, where that is known.
+    /// The commit of the sources it was run in, where that is known.
     pub commit: Option<String>,
     /// When it began, RFC 3339, UTC.
     pub started: String,
@@ -175,6 +175,14 @@ pub trait Reported {
     }
 }
 
+/// Puts one in the place of that of the same name, or at the end.
+fn put<T>(all: &mut Vec<T>, one: T, name: impl Fn(&T) -> &String) {
+    match all.iter().position(|other| name(other) == name(&one)) {
+        Some(at) => all[at] = one,
+        None => all.push(one),
+    }
+}
+
 /// The middle of a cell's figures; `None` of none.
 pub(crate) fn middle(figures: &[f64]) -> Option<f64> {
     let mut figures = figures.to_vec();
@@ -222,6 +230,20 @@ pub enum ReportError {
         /// Its version.
         found: u32,
     },
+    /// One of another state of the program, or of another machine: their figures in one table would
+    /// pass for the same run's.
+    #[error(
+        "{}: a report of {found}, this run is of {this}: use another folder, or remove the report",
+        path.display()
+    )]
+    Mixed {
+        /// The report that is there.
+        path: PathBuf,
+        /// Its commit, version or machine.
+        found: String,
+        /// Those of the run that was to be added.
+        this: String,
+    },
     /// A picture.
     #[error("drawing {name}: {reason}")]
     Plot {
@@ -248,11 +270,49 @@ impl Report {
         }
     }
 
-    /// Takes in a workload's result.
+    /// The report in a folder, for one more command; a new one where there is none.
+    ///
+    /// # Errors
+    /// [`ReportError`], above all [`ReportError::Mixed`].
+    pub fn continued(folder: &Path, command: String) -> Result<Self, ReportError> {
+        let path = folder.join("report.json");
+        let fresh = Self::new(command);
+        if !path.exists() {
+            return Ok(fresh);
+        }
+        let mut earlier = Self::read(&path)?;
+        let differ = match (&earlier.commit, &fresh.commit) {
+            (Some(found), Some(this)) if found != this => {
+                Some((format!("commit {found}"), format!("commit {this}")))
+            }
+            _ if earlier.version != fresh.version => {
+                Some((format!("version {}", earlier.version), format!("version {}", fresh.version)))
+            }
+            _ if earlier.machine != fresh.machine => {
+                Some((earlier.machine.to_string(), fresh.machine.to_string()))
+            }
+            _ => None,
+        };
+        if let Some((found, this)) = differ {
+            return Err(ReportError::Mixed { path, found, this });
+        }
+        if !earlier.command.split("; ").any(|said| said == fresh.command) {
+            earlier.command = format!("{}; {}", earlier.command, fresh.command);
+        }
+        Ok(earlier)
+    }
+
+    /// Takes in a workload's result, in the place of an earlier one of the same workload.
     pub fn add(&mut self, result: &impl Reported) {
-        self.tables.extend(result.tables());
-        self.bars.extend(result.bars());
-        self.plots.extend(result.plots());
+        for table in result.tables() {
+            put(&mut self.tables, table, |table| &table.name);
+        }
+        for bar in result.bars() {
+            put(&mut self.bars, bar, |bar| &bar.what);
+        }
+        for plot in result.plots() {
+            put(&mut self.plots, plot, |plot| &plot.name);
+        }
     }
 
     /// Writes `report.json`, `report.md` and one SVG file a picture into a folder, which is made

@@ -82,6 +82,65 @@ fn noise_is_no_change_and_a_doubled_cost_is_one() {
     assert!(back.iter().all(|change| change.improved == Some(true)) && back.len() == 2);
 }
 
+/// A result as workloads give it.
+struct Given(Report);
+
+impl Reported for Given {
+    fn tables(&self) -> Vec<Table> {
+        self.0.tables.clone()
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        self.0.bars.clone()
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        self.0.plots.clone()
+    }
+}
+
+#[test]
+fn a_workload_run_again_takes_its_own_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut other = report(&[1.0]);
+    other.tables[0].name = "other".to_owned();
+    other.bars[0].what = "other".to_owned();
+    for (command, result) in
+        [("a", report(&[4.0])), ("b", other.clone()), ("a", report(&[5.0, 6.0]))]
+    {
+        let mut all = Report::continued(folder.path(), command.to_owned()).unwrap();
+        all.add(&Given(result));
+        all.write(folder.path()).unwrap();
+    }
+    let all = Report::read(folder.path()).unwrap();
+    assert_eq!(all.command, "a; b");
+    assert_eq!(all.tables, [report(&[5.0, 6.0]).tables, other.tables].concat());
+    assert_eq!((all.bars.len(), all.plots.len()), (2, 3));
+}
+
+#[test]
+fn figures_of_another_state_or_machine_are_not_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |report: &Report| {
+        report.write(folder.path()).unwrap();
+        let error = Report::continued(folder.path(), "again".to_owned()).unwrap_err();
+        assert!(matches!(error, ReportError::Mixed { .. }), "{error}");
+        error.to_string()
+    };
+    let this = Report::new("once".to_owned());
+    let says = refused(&Report { version: "0.0.1".to_owned(), ..this.clone() });
+    assert!(says.contains("report.json: a report of version 0.0.1, this run is of"), "{says}");
+    let machine = Machine { cores: this.machine.cores + 1, ..this.machine.clone() };
+    refused(&Report { machine, ..this.clone() });
+    // Outside of its sources a run has no commit to compare.
+    if this.commit.is_some() {
+        let says = refused(&Report { commit: Some("0123456789ab".to_owned()), ..this.clone() });
+        assert!(says.contains("commit 0123456789ab"), "{says}");
+    }
+    this.write(folder.path()).unwrap();
+    Report::continued(folder.path(), "again".to_owned()).unwrap();
+}
+
 #[test]
 fn the_middle_of_figures() {
     assert_eq!(middle(&[]), None);
