@@ -29,8 +29,8 @@ pub use resync::{
 };
 pub use serve::{
     Climb, Endpoint, EndpointError, FirstReplies, FirstRow, HeavyFill, LadderOptions, LadderReport,
-    Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport, ServeRow,
-    SmallReport, Step, WorkReport, heavy_block, heavy_host, ladder, run_lane, run_rival,
+    Launcher, Load, LoadResult, Process, RivalKind, ServeError, ServeOptions, ServeReport,
+    ServeRow, SmallReport, Step, WorkReport, heavy_block, heavy_host, ladder, run_lane, run_rival,
     run_traced, serve,
 };
 pub use stats::median;

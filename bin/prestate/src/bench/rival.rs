@@ -1,7 +1,7 @@
-use crate::errors::CommandError;
+use crate::{errors::CommandError, source::ChainArg};
 use clap::Args;
-use prestate_bench::{RivalKind, heavy_host, run_lane, run_rival, run_traced};
-use prestate_host::{ChainSpec, Host};
+use prestate_bench::{Launcher, RivalKind, heavy_host, run_lane, run_rival, run_traced};
+use prestate_host::Host;
 use prestate_host_embedded::{ReplayHost, load_path};
 use prestate_rpc::RpcConfig;
 use std::{
@@ -14,11 +14,20 @@ use std::{
 pub(super) struct RivalArgs {
     kind: String,
     subject: PathBuf,
+    #[arg(long, default_value = "mainnet")]
+    chain: ChainArg,
 }
 
-/// This program: the servers under load run in processes of their own.
+/// This program.
 pub(super) fn exe() -> Result<PathBuf, CommandError> {
     std::env::current_exe().map_err(CommandError::Runtime)
+}
+
+/// The servers under load run in processes of their own, by the chain's rules.
+pub(super) fn launcher(chain: &str) -> Result<Launcher, CommandError> {
+    let exe = exe()?;
+    let arguments = ["bench", "rival", "--chain", chain].map(Into::into);
+    Ok(Launcher { exe, arguments: arguments.into() })
 }
 
 pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
@@ -32,7 +41,7 @@ pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
     }
     let host: Arc<dyn Host> = match args.kind.as_str() {
         "lane" | "lane-uncached" => {
-            Arc::new(ReplayHost::new(ChainSpec::mainnet(), [load_path(&args.subject)?])?)
+            Arc::new(ReplayHost::new(args.chain.spec()?, [load_path(&args.subject)?])?)
         }
         "lane-heavy" => {
             let count = args.subject.to_string_lossy().parse();
@@ -41,7 +50,7 @@ pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
         }
         "traced" => {
             let file = load_path(&args.subject)?;
-            let served = runtime.block_on(run_traced(ChainSpec::mainnet(), file));
+            let served = runtime.block_on(run_traced(args.chain.spec()?, file));
             return served.map_err(CommandError::Runtime);
         }
         kind => {

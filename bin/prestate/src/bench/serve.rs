@@ -1,5 +1,5 @@
-use super::{rival::exe, time};
-use crate::errors::CommandError;
+use super::{rival::launcher, time};
+use crate::{errors::CommandError, source::ChainArg};
 use clap::Args;
 use prestate_bench::{
     Endpoint, EndpointError, LadderOptions, LadderReport, ServeOptions, ServeReport, ladder, serve,
@@ -11,6 +11,9 @@ use std::{path::PathBuf, time::Duration};
 pub(super) struct ServeArgs {
     /// Block file whose trace is served
     block: PathBuf,
+    /// Chain of the block: mainnet, sepolia, holesky, hoodi or a genesis file
+    #[arg(long, value_name = "NAME|FILE", default_value = "mainnet")]
+    chain: String,
     /// Clients, each with a connection of its own; one step a number
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,8,64")]
     connections: Vec<usize>,
@@ -58,9 +61,10 @@ pub(super) fn run_serve(args: ServeArgs) -> Result<ServeReport, CommandError> {
         return Err(CommandError::Usage("--connections 0: at least one is wanted".to_owned()));
     }
     let number = load_path(&args.block)?.block.number;
-    let exe = exe()?;
+    let chain: ChainArg = args.chain.parse().unwrap_or_else(|never| match never {});
+    chain.spec()?;
     Ok(serve(&ServeOptions {
-        exe,
+        launcher: launcher(&args.chain)?,
         block: args.block,
         number,
         connections: args.connections,
@@ -72,14 +76,13 @@ pub(super) fn run_serve(args: ServeArgs) -> Result<ServeReport, CommandError> {
 }
 
 pub(super) fn run_ladder(args: &LadderArgs) -> Result<LadderReport, CommandError> {
-    let exe = exe()?;
     let hold = if args.hold == 0.0 { Duration::ZERO } else { time("--hold", args.hold)? };
     let steps = LadderOptions {
         time: time("--seconds", args.seconds)?,
         connections: args.connections.max(1),
         hold,
     };
-    Ok(ladder(&exe, &steps)?)
+    Ok(ladder(&launcher("mainnet")?, &steps)?)
 }
 
 #[cfg(test)]

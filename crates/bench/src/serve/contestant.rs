@@ -11,6 +11,7 @@ use super::{
 use crate::Failure;
 use prestate_wire::Encoding;
 use std::{
+    ffi::OsString,
     io::{self, BufRead, BufReader},
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -21,8 +22,8 @@ use std::{
 /// What everybody serves in a workload.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
-    /// This program: servers run in processes of their own, as `EXE bench rival …`.
-    pub(crate) exe: PathBuf,
+    /// Starts a server of this program.
+    pub(crate) launcher: Launcher,
     /// The JSON-RPC request.
     pub(crate) call: String,
     /// How the lane is started, and on what: `lane` and a block file, `lane-heavy` and a number of
@@ -85,7 +86,7 @@ impl Contestant for OurLane {
 
     fn start(&self, work: &Work) -> Result<Option<Server>, ServeError> {
         let (kind, subject) = &work.lane;
-        child(&work.exe, kind, subject).map(Some)
+        child(&work.launcher, kind, subject).map(Some)
     }
 
     fn request(&self, server: &Server, work: &Work, coding: Encoding) -> Vec<u8> {
@@ -142,7 +143,7 @@ impl Contestant for Rival {
     }
 
     fn start(&self, work: &Work) -> Result<Option<Server>, ServeError> {
-        child(&work.exe, &self.0.name(), &work.folder.join("result.json")).map(Some)
+        child(&work.launcher, &self.0.name(), &work.folder.join("result.json")).map(Some)
     }
 
     fn request(&self, server: &Server, _: &Work, coding: Encoding) -> Vec<u8> {
@@ -175,11 +176,20 @@ impl Contestant for Running {
     }
 }
 
+/// How servers of this program are started, in processes of their own.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// This program.
+    pub exe: PathBuf,
+    /// Its arguments; the kind of server and what it serves follow.
+    pub arguments: Vec<OsString>,
+}
+
 /// Starts a server of this program, which says its address first.
-pub(crate) fn child(exe: &Path, kind: &str, subject: &Path) -> Result<Server, ServeError> {
+pub(crate) fn child(launcher: &Launcher, kind: &str, subject: &Path) -> Result<Server, ServeError> {
     let what = || format!("start {kind}");
-    let mut command = Command::new(exe);
-    command.args(["bench", "rival", kind]).arg(subject).stdout(Stdio::piped());
+    let mut command = Command::new(&launcher.exe);
+    command.args(&launcher.arguments).arg(kind).arg(subject).stdout(Stdio::piped());
     let mut process = Process::start(&mut command).map_err(failed(what()))?;
     let mut line = String::new();
     if let Some(stdout) = process.child().stdout.take() {

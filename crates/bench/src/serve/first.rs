@@ -65,12 +65,12 @@ pub(super) fn first_replies(
                 _ => server.endpoint.post(&work.call, Encoding::Gzip),
             };
             let begun = Instant::now();
-            let server = child(&options.exe, kind, &options.block)?;
+            let server = child(&options.launcher, kind, &options.block)?;
             row.start.push(begun.elapsed());
             ask(&server, &request(&server), name)?;
             row.cold.push(begun.elapsed());
             drop(server);
-            let server = child(&options.exe, kind, &options.block)?;
+            let server = child(&options.launcher, kind, &options.block)?;
             std::thread::sleep(SETTLING);
             for times in [&mut row.first, &mut row.second] {
                 let begun = Instant::now();
@@ -78,7 +78,7 @@ pub(super) fn first_replies(
                 times.push(begun.elapsed());
             }
             drop(server);
-            let server = child(&options.exe, uncached, &options.block)?;
+            let server = child(&options.launcher, uncached, &options.block)?;
             std::thread::sleep(SETTLING);
             let load = Load {
                 addr: server.endpoint.addr(),

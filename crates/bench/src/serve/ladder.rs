@@ -6,7 +6,7 @@
 
 use super::{
     connection::Connection,
-    contestant::{Contestant, OurLane, Rival, Work, ask, child},
+    contestant::{Contestant, Launcher, OurLane, Rival, Work, ask, child},
     load::Load,
     rivals::RivalKind,
     workload::{SMALL_TRANSACTIONS, ServeError, block_call, failed, write_bodies},
@@ -109,30 +109,30 @@ pub struct LadderReport {
     pub climbs: Vec<Climb>,
 }
 
-/// Runs the workload; `exe` is this program, for the servers.
+/// Runs the workload.
 ///
 /// # Errors
 /// A server that does not start or answers something else ends the run.
-pub fn ladder(exe: &Path, steps: &LadderOptions) -> Result<LadderReport, ServeError> {
+pub fn ladder(launcher: &Launcher, steps: &LadderOptions) -> Result<LadderReport, ServeError> {
     let folder = std::env::temp_dir().join(format!("prestate-ladder-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(failed("make a folder for the result"))?;
-    let report = in_folder(exe, steps, &folder);
+    let report = in_folder(launcher, steps, &folder);
     let _ = fs::remove_dir_all(&folder);
     report
 }
 
 fn in_folder(
-    exe: &Path,
+    launcher: &Launcher,
     options: &LadderOptions,
     folder: &Path,
 ) -> Result<LadderReport, ServeError> {
     let work = Work {
-        exe: exe.to_owned(),
+        launcher: launcher.clone(),
         call: block_call(),
         lane: ("lane-heavy", PathBuf::from(SMALL_TRANSACTIONS.to_string())),
         folder: folder.to_owned(),
     };
-    let [json_bytes, ..] = write_bodies(&work, &child(exe, work.lane.0, &work.lane.1)?)?;
+    let [json_bytes, ..] = write_bodies(&work, &child(launcher, work.lane.0, &work.lane.1)?)?;
     let servers: [Box<dyn Contestant>; 5] = [
         Box::new(OurLane),
         Box::new(Rival(RivalKind::Libdeflate(1))),

@@ -16,6 +16,7 @@ mod rivals;
 mod small;
 mod workload;
 
+pub use contestant::Launcher;
 pub use endpoint::{Endpoint, EndpointError};
 pub use first::{FirstReplies, FirstRow};
 

@@ -1,6 +1,8 @@
 use super::{
     connection::Connection,
-    contestant::{Contestant, Nginx, OurLane, Rival, Running, Server, Work, ask, call, child},
+    contestant::{
+        Contestant, Launcher, Nginx, OurLane, Rival, Running, Server, Work, ask, call, child,
+    },
     endpoint::Endpoint,
     first::first_replies,
     load::Load,
@@ -48,8 +50,8 @@ pub enum ServeError {
 /// How to run it.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// This program: rivals run in processes of their own, as `EXE bench rival …`.
-    pub exe: PathBuf,
+    /// Starts the lane and its rivals.
+    pub launcher: Launcher,
     /// Block file whose traces are served.
     pub block: PathBuf,
     /// Number of that block.
@@ -90,7 +92,7 @@ fn in_folder(options: &ServeOptions, folder: &Path) -> Result<ServeReport, Serve
     let file = ("lane", options.block.clone());
     let transactions = |count: u64| ("lane-heavy", PathBuf::from(count.to_string()));
     let work = |lane, call: String| Work {
-        exe: options.exe.clone(),
+        launcher: options.launcher.clone(),
         call,
         lane,
         folder: folder.to_owned(),
@@ -213,7 +215,7 @@ fn measure(
     steps: &[usize],
 ) -> Result<WorkReport, ServeError> {
     let (kind, subject) = &work.lane;
-    let bytes = write_bodies(work, &child(&work.exe, kind, subject)?)?;
+    let bytes = write_bodies(work, &child(&work.launcher, kind, subject)?)?;
     let mut started = Vec::new();
     for contestant in contestants {
         match contestant.start(work)? {
@@ -269,7 +271,7 @@ fn measure(
 /// The block of tens of thousands of transactions: what its first reply takes.
 fn heavy_fill(work: &Work) -> Result<HeavyFill, ServeError> {
     let (kind, subject) = &work.lane;
-    let lane = child(&work.exe, kind, subject)?;
+    let lane = child(&work.launcher, kind, subject)?;
     // Warms up what a server that runs has in memory anyway.
     let status = lane.endpoint.post(&call("prestate_status", "[]"), Encoding::Identity);
     ask(&lane, &status, "lane")?;
