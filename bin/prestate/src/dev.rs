@@ -3,6 +3,7 @@
 use crate::{
     errors::CommandError,
     follow::{ArchiveArgs, fill},
+    parent::end_with_parent,
     serve::{DIFF_MODE, ServeArgs, curl},
 };
 use clap::Args;
@@ -50,6 +51,9 @@ pub(crate) struct DevArgs {
     /// Keep the chain, and what its blocks changed, in this folder
     #[arg(long, value_name = "DIR")]
     datadir: Option<PathBuf>,
+    /// Ends when standard input does: for commands that start a chain for themselves
+    #[arg(long, hide = true)]
+    with_parent: bool,
     /// Swap and send tokens of our own contracts, so many transactions a second
     #[arg(long, value_name = "TPS", help_heading = "Traffic")]
     traffic: Option<f64>,
@@ -87,6 +91,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(mut args: DevArgs) -> Result<ExitCode, CommandError> {
+    if args.with_parent {
+        end_with_parent();
+    }
     let heavy = args.traffic.is_some() && args.traffic_shape == TrafficShape::Heavy;
     let mining = match args.block_time {
         Some(Duration::ZERO) => Mining::Instant,

@@ -8,6 +8,7 @@ mod dev;
 mod diff;
 mod errors;
 mod follow;
+mod parent;
 mod replay;
 mod serve;
 mod shape;

@@ -1,4 +1,4 @@
-use crate::{errors::CommandError, source::ChainArg};
+use crate::{errors::CommandError, parent::end_with_parent, source::ChainArg};
 use clap::Args;
 use prestate_bench::{Launcher, RivalKind, heavy_host, run_lane, run_rival, run_traced};
 use prestate_host::Host;
@@ -31,6 +31,7 @@ pub(super) fn launcher(chain: &str) -> Result<Launcher, CommandError> {
 }
 
 pub(super) fn run(args: &RivalArgs) -> Result<(), CommandError> {
+    end_with_parent();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -27,7 +27,7 @@ pub(super) fn busy(shape: Option<&str>) -> Vec<&str> {
 pub(crate) fn start(exe: &Path, flags: &[&str]) -> io::Result<(Process, EndpointUrl)> {
     let mut command = Command::new(exe);
     command
-        .args(["dev", "--port", "0"])
+        .args(["dev", "--port", "0", "--with-parent"])
         .args(flags)
         .env("PRESTATE_LOG", "warn")
         .stdout(Stdio::null())

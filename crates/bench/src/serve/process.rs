@@ -1,13 +1,14 @@
 use std::{
     fs, io,
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
 /// Clock ticks a second in `/proc/PID/stat`; fixed by the kernel's interface on Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// A server under load. Ended when dropped.
+/// A server under load. Ended when dropped. Its standard input is open as long as this process runs,
+/// so that it can tell when that was killed.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -21,7 +22,8 @@ impl Process {
     /// # Errors
     /// The system's.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        Ok(Self { child: command.spawn()?, workers: Vec::new() })
+        let child = command.stdin(Stdio::piped()).spawn()?;
+        Ok(Self { child, workers: Vec::new() })
     }
 
     /// The child itself.

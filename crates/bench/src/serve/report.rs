@@ -4,7 +4,7 @@ use crate::{
     report::{Bar, Better, Column, Plot, PlotKind, Reported, Row, Series, Table, middle},
 };
 use prestate_wire::Encoding;
-use std::{fmt, time::Duration};
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
 /// Clients at which the bars are looked at.
 const BAR_CONNECTIONS: usize = 8;
@@ -205,6 +205,11 @@ impl ServeReport {
     }
 }
 
+/// JSON of a block that the bars on hits speak of; what a smaller one costs is the connection.
+const HIT_BYTES: RangeInclusive<u64> = 4_000_000..=8_000_000;
+/// JSON of a block that the bars on heavy replies speak of.
+const HEAVY_BYTES: u64 = 20_000_000;
+
 impl Reported for ServeReport {
     fn tables(&self) -> Vec<Table> {
         let mut tables: Vec<_> = self.works.iter().map(WorkReport::table).collect();
@@ -217,11 +222,12 @@ impl Reported for ServeReport {
         let bar = |what: &str, figure: Option<f64>, bar, unit: &str, better| {
             Some(Bar { what: what.to_owned(), figure: figure?, bar, unit: unit.to_owned(), better })
         };
-        let diffs = self.work("serve");
+        let diffs = self.work("serve").filter(|work| HIT_BYTES.contains(&work.json_bytes));
         let over = |rival| diffs.and_then(|work| work.over(rival));
-        let heavy = self.work("serve-heavy");
+        let heavy =
+            (self.heavy.json_bytes >= HEAVY_BYTES).then(|| self.work("serve-heavy")).flatten();
         let cpu = |coding| heavy?.row("lane", coding)?.cpu();
-        let memory = self.heavy.memory_bytes as f64 / self.heavy.json_bytes.max(1) as f64;
+        let memory = heavy.map(|_| self.heavy.memory_bytes as f64 / self.heavy.json_bytes as f64);
         [
             bar(
                 "compressed hit over nginx gzip_static",
@@ -245,7 +251,7 @@ impl Reported for ServeReport {
                 "ms",
                 Better::Less,
             ),
-            bar("peak memory of filling it over its JSON", Some(memory), 2.5, "x", Better::Less),
+            bar("peak memory of filling it over its JSON", memory, 2.5, "x", Better::Less),
         ]
         .into_iter()
         .flatten()

@@ -1,9 +1,12 @@
 //! What the flags do, and the calls that the banner shows.
 
 use super::server::Server;
-use crate::program::prestate;
+use crate::program::{binary, prestate};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 /// Pasted into a shell, each line works.
 #[test]
@@ -19,6 +22,30 @@ fn the_three_calls_of_the_banner_work_when_pasted() {
     let keys = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
     assert!(server.banner.contains(keys), "{}", server.banner);
     assert!(server.banner.contains("(9) 0xa0Ee7A142d267C1f36714E4a8F75612F20a79720"));
+}
+
+/// The servers that `bench` starts are not left behind when it is killed.
+#[test]
+fn a_server_of_another_command_ends_with_it() {
+    for args in
+        [&["bench", "rival", "lane-heavy", "4"][..], &["dev", "--port", "0", "--with-parent"]]
+    {
+        let mut command = Command::new(binary());
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = command.spawn().expect("the program starts");
+        let input = server.stdin.take();
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(server.try_wait().expect("it is a child").is_none(), "{args:?} ends by itself");
+        drop(input);
+        let ended = Instant::now();
+        while server.try_wait().expect("it is a child").is_none() {
+            if ended.elapsed() > Duration::from_secs(30) {
+                let _ = server.kill();
+                panic!("{args:?} goes on");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 #[test]
