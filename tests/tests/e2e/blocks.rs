@@ -1,9 +1,12 @@
 //! `replay --check` and `diff` on the samples and on mainnet.
 
-use crate::program::{prestate, succeeds};
+use crate::program::{binary, prestate, succeeds};
 use prestate_tests::fixtures::{folder, skipped, workspace};
 use serde_json::Value;
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 const GENESIS: &str = "etc/samples/genesis.json";
 
@@ -99,4 +102,40 @@ fn diff_prints_each_view() {
     assert!(system["postSystem"]["post"][staker]["balance"].is_string(), "{system}");
     // Nothing of this block falls under Geth's artefacts but what is looked up and absent.
     assert_eq!(json(&diff(&["--exact"])).as_array().map(Vec::len), Some(3));
+}
+
+/// `prestate … | head` ends in silence, whatever prints.
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    let report = tempfile::tempdir().expect("a folder");
+    let out = report.path().to_str().expect("a path in UTF-8");
+    let commands: [&[&str]; 4] = [
+        &["diff", "etc/samples/2.json", "--chain", "etc/samples/genesis.json"],
+        &["replay", "etc/samples", "--check", "--chain", "etc/samples/genesis.json"],
+        &["bench", "compare", "etc/bench/2026-11-30/report", "etc/bench/2026-12-01/report"],
+        &[
+            "bench",
+            "encode",
+            "etc/samples/2.json",
+            "--chain",
+            "etc/samples/genesis.json",
+            "--from",
+            "0",
+            "--rounds",
+            "1",
+            "--out",
+            out,
+        ],
+    ];
+    for args in commands {
+        let mut command = Command::new(binary());
+        command.args(args).current_dir(workspace()).stdin(Stdio::null());
+        // Nobody holds the other end.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ran = command.stdout(writer).stderr(Stdio::piped()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!((ran.status.code(), &*said), (Some(0), ""), "{args:?}");
+    }
+    assert!(report.path().join("report.md").exists(), "the report is written all the same");
 }

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use prestate_bench::{Report, Reported, compare, encode, fill, without_secrets};
 use std::{
     fmt::Display,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -92,12 +93,11 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
         Workload::Storage(args) => print(&storage::run(args)?, out)?,
         Workload::Compare(args) => {
             let changes = compare(&Report::read(&args.before)?, &Report::read(&args.after)?);
-            for change in &changes {
-                println!("{change}");
-            }
+            let mut text: String = changes.iter().map(|change| format!("{change}\n")).collect();
             if changes.is_empty() {
-                println!("nothing changed beyond noise");
+                text.push_str("nothing changed beyond noise\n");
             }
+            io::stdout().write_all(text.as_bytes()).map_err(CommandError::Output)?;
         }
         Workload::Rival(args) => rival::run(&args)?,
     }
@@ -106,8 +106,15 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, CommandError> {
 
 /// Prints a result, and adds it to the report in a folder.
 fn print(result: &(impl Reported + Display), out: Option<&Path>) -> Result<(), CommandError> {
-    println!("{result}");
-    let Some(folder) = out else { return Ok(()) };
+    // Who reads may have seen enough; the report is written all the same.
+    let printed = writeln!(io::stdout(), "{result}").map_err(CommandError::Output);
+    if let Some(folder) = out {
+        add_to_report(result, folder)?;
+    }
+    printed
+}
+
+fn add_to_report(result: &impl Reported, folder: &Path) -> Result<(), CommandError> {
     let arguments = std::env::args().skip(1).map(|argument| without_secrets(&argument));
     let command = arguments.collect::<Vec<_>>().join(" ");
     let mut report = Report::continued(folder, format!("prestate {command}"))?;
